@@ -14,7 +14,7 @@ from deploy.local_kafka import LocalKafkaError
 from tests.support.mutants import mutants_of
 from tests.support.run_folder import Grouping, write_groups
 from tests.support.shared_kafka import SharedKafka, address
-from tests.support.tiers import TIERS, belongs, group_of, tier_of
+from tests.support.tiers import TIERS, belongs, first_of, group_of, tier_of
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -87,7 +87,15 @@ def test_a_test_belongs_to_the_target_that_its_fixtures_say() -> None:
     assert tier_of(asking("processes/test_one_life_over_kafka.py", "kafka_of_one_life", "kafka")) == "test"
     assert tier_of(asking("docs/test_readme.py", "newcomer", marks=("kafka",))) == "test"
     assert tier_of(asking("bench/test_core.py")) == "rest"
+    assert tier_of(asking("index/test_processes.py", "tmp_path", marks=("rest",))) == "rest"
     assert tier_of(asking("test_tidy.py")) == "check"
+
+
+def test_of_the_cases_of_a_matrix_the_first_one_is_no_rest() -> None:
+    first, *others = first_of(("a", 1), ("b", 2), ("c", 3))
+    assert first == ("a", 1)
+    assert [each.values for each in others] == [("b", 2), ("c", 3)]
+    assert {mark.name for each in others for mark in each.marks} == {"rest"}
 
 
 def test_the_rest_takes_tests_by_example_once_more_for_their_profile_is_longer() -> None:

@@ -19,8 +19,6 @@ from bench.named_settings import Policy, Setting, parse
 from bench.scoring import Pairs, counting, decide, near_pairs, policy_similarities
 from index.entry import Kind
 from index.matching.minhash import Banding
-from index.matching.second_look import CosineLook, MetadataLook
-from index.storage.parameters import Parameters
 from streamer.evaluation.scores import Scores, Truth, admit, pairs_flagged
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.minhash.minhash import MinHasher
@@ -59,14 +57,6 @@ def test_the_default_is_what_the_product_ships() -> None:
     assert parse("simhash") == parse("simhash-best")
 
 
-def test_a_full_name_says_everything() -> None:
-    setting = parse("shingles3-log-tf-128-7-min8-chars3-jieba-all")
-    chosen = setting.fingerprint
-    assert (chosen.features, chosen.shingle_words, chosen.weight, chosen.bits) == ("shingles", 3, "log-tf", 128)
-    assert (chosen.features_min, chosen.character_shingle_size, chosen.segmenter) == (8, 3, "jieba")
-    assert (setting.distance_max, setting.insert) == (7, "all")
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -84,20 +74,14 @@ def test_a_full_name_says_everything() -> None:
         "shingles2-log-tf-64-7-cosine0.85-cells128-all",
         "words-tf-128-7-cosine1",
         "shingles2-log-tf-64-5-metadata",
+        "minhash-256x4-k4/9-0.65",
+        "minhash-64x8-k5/8-0.8-min20-all",
+        "minhash-128x8-w2-0.7",
     ],
 )
 def test_a_setting_is_found_again_by_the_name_it_prints(name: str) -> None:
     setting = parse(name)
     assert parse(setting.name) == setting
-
-
-def test_a_name_says_which_second_look_is_taken_and_how_far_metadata_reach() -> None:
-    setting = parse("shingles2-log-tf-64-7-cosine0.85-cells128")
-    assert (setting.look, setting.distance_max) == (CosineLook(128, 0.85), 7)
-    assert setting.parameters.look == setting.look
-    setting = parse("shingles2-log-tf-64-1-metadata")
-    assert (setting.look, setting.distance_max) == (MetadataLook(100, 0.9, 0.25), 5)
-    assert setting.parameters.distance_max == 5
 
 
 @pytest.mark.parametrize("preset", [name for name in METHOD_PRESETS if name.startswith("simhash")])
@@ -118,18 +102,6 @@ def test_a_minhash_preset_is_found_again_by_the_name_it_prints(preset: str) -> N
     assert (setting.minhash, setting.insert) == (settings.minhash, settings.index.insert)
     assert setting.parameters.banding == parameters_for(settings, {}).banding
     assert parse(setting.name) == setting
-
-
-@pytest.mark.parametrize(
-    "name", ["minhash", "minhash-256x4-k4/9-0.65", "minhash-64x8-k5/8-0.8-min20-all", "minhash-128x8-w2-0.7"]
-)
-def test_a_minhash_setting_is_found_again_by_the_name_it_prints(name: str) -> None:
-    setting = parse(name)
-    assert parse(setting.name) == setting
-    assert setting.minhash is not None
-    assert setting.parameters.scheme == "minhash"
-    assert setting.parameters.distance_max == setting.distance_max
-    assert setting.hashing == setting.minhash
 
 
 def test_a_full_minhash_name_says_everything() -> None:
@@ -240,36 +212,6 @@ def test_brute_force_over_signatures_finds_what_the_index_finds_and_what_no_band
     assert not pairs_flagged(prints, apart, setting.parameters).any()
 
 
-def test_a_chain_ends_where_its_middle_was_not_kept() -> None:
-    """0 and 1 are near, 1 and 2 are near, but 0 and 2 are not."""
-    numbers = np.array([[0], [0b111], [0b111111]], np.uint64)
-    near = near_pairs(prints_of(numbers, [Kind.NEAR] * 3), 7)
-    assert decide(near, 3, 3, "unique").tolist() == [-1, 0, -1]
-    assert decide(near, 3, 3, "all").tolist() == [-1, 0, 0]
-    assert decide(near, 3, 2, "all").tolist() == [-1, -1, -1]
-    assert decide(near_pairs(prints_of(numbers[:1], [Kind.NEAR]), 7), 1, 7, "all").tolist() == [-1]
-
-
-def test_the_nearest_entry_is_the_match_and_the_earliest_of_equals() -> None:
-    numbers = np.array([[0b1], [0b110000], [0b11], [0b111], [0b0]], np.uint64)
-    near = near_pairs(prints_of(numbers, [Kind.NEAR] * 5), 7)
-    assert decide(near, 5, 1, "unique").tolist() == [-1, -1, 0, -1, 0]
-
-
-def test_kinds_do_not_match_one_another() -> None:
-    one = np.array([[5], [5], [5], [5], [5]], np.uint64)
-    kinds = [Kind.NEAR, Kind.EXACT, Kind.UNDECIDABLE, Kind.EXACT, Kind.UNDECIDABLE]
-    assert decide(near_pairs(prints_of(one, kinds), 7), 5, 7, "unique").tolist() == [-1, -1, -1, 1, -1]
-    left, right = prints_of(one, kinds), prints_of(one, [Kind.NEAR, Kind.NEAR, Kind.UNDECIDABLE, Kind.EXACT, Kind.NEAR])
-    assert pairs_flagged(left, right, Parameters(64, 7)).tolist() == [True, False, False, True, False]
-
-
-def test_distance_zero_is_not_demanded_of_near_pairs_but_of_exact_ones() -> None:
-    left, right = np.array([[0b1], [0b1]], np.uint64), np.array([[0b0], [0b0]], np.uint64)
-    kinds = [Kind.NEAR, Kind.EXACT]
-    assert pairs_flagged(prints_of(left, kinds), prints_of(right, kinds), Parameters(64, 1)).tolist() == [True, False]
-
-
 # --- truth and scores ------------------------------------------------------------------------------------------------
 
 
@@ -377,11 +319,6 @@ def test_a_peer_names_the_earlier_of_two_equal_texts_and_keeps_nothing_of_an_emp
     assert peer is peers.by_rensa or [found[1], found[4]] == [-1, -1]
 
 
-def test_shingles_of_a_peer_pass_over_white_space() -> None:
-    assert peers.shingles("a bc\nd", 3) == ["abc", "bcd"]
-    assert peers.shingles("ab", 3) == ["ab"]
-
-
 def test_links_are_the_metadata_of_documents_that_bring_none(small_set: Path) -> None:
     rows = [
         {"id": "d0", "text": "See [one](https://a.example/x) and <http://b.example>."},
@@ -393,16 +330,3 @@ def test_links_are_the_metadata_of_documents_that_bring_none(small_set: Path) ->
     found = accuracy.Stream(small_set, links=True).texts.metadata
     assert [list(each) for each in found[:3]] == [["https://a.example/x", "http://b.example"], ["own"], []]
     assert [list(each) for each in accuracy.Stream(small_set).texts.metadata[:3]] == [[], ["own"], []]
-
-
-def test_the_table_names_the_machine_and_the_command(small_set: Path) -> None:
-    done = CliRunner().invoke(accuracy.main, [str(small_set)], catch_exceptions=False)
-    assert done.exit_code == 0
-    assert "tiny: 6 documents" in done.stdout
-    assert "processors" in done.stdout
-
-
-def test_a_folder_that_holds_no_set_is_refused(tmp_path: Path) -> None:
-    done = CliRunner().invoke(accuracy.main, [str(tmp_path)])
-    assert done.exit_code == 2
-    assert "holds no set" in done.stderr

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -26,7 +25,6 @@ from bench.chaos.proxy import DIRECTIONS, Direction, Proxy
 from bench.chaos.readiness import UNTRUE_SECONDS_MAX, Readiness
 from bench.chaos.report import AT_ONCE, by_kind
 from bench.chaos.sequence import Failure, Struck, choose
-from bench.chaos.traffic import records
 from bench.chaos.world import World, offsets_are_unanswered
 from deploy.kafka_run import create_topics
 from deploy.local_kafka import HOST, free_port
@@ -165,10 +163,6 @@ def test_a_slow_link_delivers_late(proxy: Proxy, client: socket.socket) -> None:
     client.sendall(b"slow")
     assert received(client, 4) == b"slow"
     assert time.monotonic() - begin >= 0.3
-
-
-def test_records_are_the_same_for_a_seed() -> None:
-    assert list(islice(records(3), 50)) == list(islice(records(3), 50)) != list(islice(records(4), 50))
 
 
 def test_faults_at_once_have_no_part_in_common_and_every_kind_is_chosen(tmp_path: Path) -> None:

@@ -8,9 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from click.testing import CliRunner
 
-from bench.crawl import main
 from deploy.made_up_crawl import CHARSETS, FETCHES, OUTCOMES, SETTINGS, Fetch, compared, crawl, outcomes_of, plan
 
 
@@ -59,16 +57,6 @@ def decoded_wrongly(fetches: list[Fetch], out: Path) -> list[str]:
     texts = Counter((row["url"], row["text"]) for row in map(orjson.loads, lines))
     pages = Counter((fetch.url, fetch.page.decode(fetch.charset)) for fetch in fetches)
     return sorted(url for url, _ in pages - texts)
-
-
-def test_the_table_and_its_json_count_every_kind() -> None:
-    done = CliRunner().invoke(main, ["--charsets", "1", "--json"])
-    assert done.exit_code == 0, done.output
-    kinds = orjson.loads(done.stdout)
-    assert [(kind["kind"], kind["right"]) for kind in kinds] == [(kind["kind"], kind["fetches"]) for kind in kinds]
-    table = CliRunner().invoke(main, ["--charsets", "1"])
-    assert table.exit_code == 0, table.output
-    assert "copied-changed" in table.stdout
 
 
 def test_an_outcome_that_is_not_the_planned_one_is_not_right() -> None:

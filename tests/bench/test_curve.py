@@ -82,16 +82,3 @@ def test_a_run_tells_shape_bytes_and_scores(small_set: Path, shingles: str) -> N
         assert row["bytes_per_document"] == row["bins"] * row["bin_bits"] // 8 + 9 * row["bands"]
         assert f"{row['bins']}x{row['bin_bits']}" in row["setting"]
         assert (row["true_duplicates"], row["missed"], row["false_duplicates"]) == (2, 0, 0)
-
-
-def test_where_only_copies_count_the_edited_document_is_missed(small_set: Path) -> None:
-    for row in results_of(small_set, "--similarity-min", "1.0"):
-        assert (row["true_duplicates"], row["missed"]) == (1, 1)
-
-
-def test_the_table_has_a_row_a_shape_and_a_column_a_set(small_set: Path) -> None:
-    done = CliRunner().invoke(curve.main, [str(small_set)], catch_exceptions=False)
-    assert done.exit_code == 0
-    assert "tiny" in done.stdout
-    assert "17 of 5" in done.stdout
-    assert done.stdout.count("1.0000 (0 / 0)") == SHAPES

@@ -8,11 +8,10 @@ from pathlib import Path
 import orjson
 import pytest
 import regex
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.edits import SCHEMES, STEPS, EditedSet, edit_table, folded, main, measure, normal_form, step_table
+from bench.edits import SCHEMES, STEPS, EditedSet, folded, measure, normal_form
 from streamer.evaluation.scores import pairs_flagged
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import load
@@ -109,15 +108,3 @@ def test_what_is_found_is_what_single_pairs_say(folder: Path) -> None:
         ]
         assert edited.found(scheme_name, None).tolist() == alone
         assert 0 < sum(alone) < len(alone)
-
-
-def test_one_run_prints_both_tables_and_the_same_figures_for_machines(folder: Path) -> None:
-    done = CliRunner().invoke(main, [str(folder), "--json"])
-    assert done.exit_code == 0, done.output
-    results = orjson.loads(done.stdout)["results"]
-    rows = measure(EditedSet(folder))
-    assert [(each["edit"], each["shipped"], each["without"]) for each in results] == [
-        (row.edit, row.shipped, row.without) for row in rows
-    ]
-    assert edit_table(rows).row_count == len(EDITS)
-    assert step_table(rows).row_count == len(EDITS) - 1

@@ -47,8 +47,3 @@ def test_every_value_gives_a_document_within_bounds_or_a_dead_letter_and_one_row
     ]
     alone = [fingerprint_documents(scheme_of(*chosen), [each]).fingerprints for each in documents]
     assert np.array_equal(fingerprints.fingerprints, np.concatenate(alone))
-
-
-def test_the_values_of_a_seed_are_the_same_again() -> None:
-    first, second = (random.Random(5) for _ in range(2))
-    assert [fuzz.value(first, 300) for _ in range(20)] == [fuzz.value(second, 300) for _ in range(20)]

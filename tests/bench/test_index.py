@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench import index_peers
-from bench.index import CENTRES, Stream, chosen, device_written_bytes, freeze, main, opened, written_bytes
+from bench.index import CENTRES, Stream, chosen, freeze, main, opened
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import Banding
 from tests.support.indexes import inspected
@@ -45,24 +45,6 @@ def test_every_scheme_is_measured_and_its_index_is_sound(scheme: list[str], fing
         assert found["bands_rows"] == [21, 6]
 
 
-def test_without_json_there_is_a_table() -> None:
-    result = CliRunner().invoke(main, SMALL, catch_exceptions=False)
-    assert "decisions_per_second_compacting" in result.stdout
-    assert "command" in result.stdout
-
-
-def test_bands_and_rows_go_together() -> None:
-    result = CliRunner().invoke(main, ["--scheme", "minhash", "--bands", "21"])
-    assert result.exit_code == 2
-    assert "go together" in result.output
-
-
-def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["--directory", str(tmp_path / "missing")])
-    assert result.exit_code == 2
-    assert "missing' does not exist" in result.output
-
-
 def test_the_stream_is_unique_and_the_same_every_time() -> None:
     for parameters in (chosen("simhash64", None, None, None), chosen("minhash", None, 21, 6)):
         one, other = Stream(parameters), Stream(parameters)
@@ -87,13 +69,6 @@ def test_clustered_fingerprints_lie_about_their_centres() -> None:
     assert len(np.unique(fingerprints, axis=0)) == 200
 
 
-def test_fingerprints_of_one_block_agree_on_nothing_else() -> None:
-    fingerprints = Stream(chosen("simhash64", None, None, None), "one-block").batch(500).fingerprints
-    blocks = fingerprints.astype(">u8").view(">u2")
-    assert len(np.unique(blocks[:, 0])) == 1
-    assert (np.ptp(blocks[:, 1:].astype(np.int64), axis=0) > 60_000).all()
-
-
 def test_entries_are_let_into_memory_before_measuring() -> None:
     arguments = [*SMALL, "--memtable-entries", "30000", "--in-memory", "20000", "--json"]
     found = orjson.loads(CliRunner().invoke(main, arguments, catch_exceptions=False).stdout.splitlines()[-1])
@@ -109,14 +84,6 @@ def test_freezing_starts_a_compaction(tmp_path: Path) -> None:
         freeze(index, stream)
         assert inspected(index, compaction_state).is_moving
         assert index.statistics().entries == 20_000
-
-
-def test_what_is_written_is_counted(tmp_path: Path) -> None:
-    before = written_bytes()
-    (tmp_path / "file").write_bytes(bytes(1_000_000))
-    assert 1_000_000 <= written_bytes() - before < 1_100_000
-    device = device_written_bytes(tmp_path)
-    assert device is None or device > 0
 
 
 def test_a_peer_decides_beside_what_it_was_filled_with() -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from click.testing import CliRunner
 
 from bench.accuracy import Stream
-from bench.longer import SHORTER, TEASERS, Outcome, beginning, main, outcome
+from bench.longer import SHORTER, TEASERS, Outcome, beginning, outcome
 from deploy.made_up_site import LANGUAGES, reprints
 from index import Longer
 from tests.support.jaccard import jaccard
@@ -80,12 +79,3 @@ def test_a_beginning_has_its_share_of_the_letters() -> None:
         text = beginning("a, b; c. d! e? f: g h i j", share)
         assert sum(map(str.isalnum, text)) == 10 * share
         assert text[-1].isalnum()
-
-
-def test_the_table_and_the_json_have_a_row_for_each_set(made_up: Path) -> None:
-    shown = CliRunner().invoke(main, [str(made_up), "--articles", "4"])
-    assert shown.exit_code == 0, shown.output
-    assert made_up.name in shown.output
-    (row,) = orjson.loads(CliRunner().invoke(main, [str(made_up), "--articles", "4", "--json"]).stdout)
-    assert row["documents"] == 4 * ARTICLES + ALONE
-    assert row["extends"][0] > 0

@@ -2,15 +2,12 @@
 
 import random
 import re
-from pathlib import Path
 
 import numpy as np
-import orjson
 import pytest
-from click.testing import CliRunner
 
 from bench.named_settings import hasher_for, parse
-from bench.noise import LEVELS, Kind, documents, main, measure, noisy
+from bench.noise import Kind, noisy
 from streamer.evaluation.scores import admit
 from tests.support.news import ARTICLES
 
@@ -53,13 +50,3 @@ def test_the_preset_for_short_texts_finds_lines_with_one_letter_changed_and_the_
     assert recall > 0.95
     assert unlike < 0.1
     assert flagged_on_disk("default", LINES, changed)[1] < 0.1
-
-
-def test_the_command_prints_what_each_setting_finds(small_set: Path) -> None:
-    texts = documents(small_set, 400, None)
-    done = CliRunner().invoke(main, [str(small_set), "--setting", "ocr", "--json"], catch_exceptions=False)
-    (row,) = orjson.loads(done.stdout)["results"]
-    assert (row["recall"], row["others"]) == measure(texts, "misread", LEVELS, parse("ocr"))
-    assert CliRunner().invoke(main, [str(small_set)], catch_exceptions=False).output.count("│ ocr") == 1
-    pieces = documents(small_set, 400, 10)
-    assert {len(piece) for piece in pieces} == {10}

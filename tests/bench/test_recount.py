@@ -91,14 +91,6 @@ def test_every_error_is_found(topics: Topics, line: str) -> None:
     assert any(line in problem for problem in Recount(inputs(), topics).run())
 
 
-def test_equal_records_that_are_both_unique_are_found() -> None:
-    went_in = inputs()
-    went_in["in/0/2"] = replace(went_in["in/0/0"], place="in/0/2")
-    topics = changed("unique", 1, lambda seen: replace(seen, value=b"one"))
-    (problem,) = Recount(went_in, topics).run()
-    assert problem == "1 records are unique, and equal to another unique one by key and value"
-
-
 def test_a_duplicate_may_be_named_where_an_update_replaced_its_original() -> None:
     topics = changed("duplicate", 1, naming("in/0/1"))
     topics["unique"][1] = output("u/0/1", "in/0/2", "update", "in/0/0", b"two")

@@ -62,11 +62,3 @@ def test_a_peer_judges_every_pair_by_itself(pairs: Path) -> None:
         if row["row"] == "peer: simhash"
     ]
     assert (found["precision"], found["recall"], found["false_duplicates"]) == (1.0, 1.0, 0)
-
-
-def test_a_set_that_is_no_stream_and_no_pairs_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "articles_2.jsonl.xz").write_bytes(lzma.compress(b'{"id": "a", "text": "x"}\n{"id": "b", "text": "y"}'))
-    (tmp_path / "articles_2.truth.tsv").write_text("")
-    done = CliRunner().invoke(side_by_side.main, [str(tmp_path)])
-    assert done.exit_code == 2
-    assert "no stream and no labelled pairs" in done.stderr

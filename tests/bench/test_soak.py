@@ -15,10 +15,6 @@ def test_documents_differ_but_for_every_tenth_which_is_a_recent_one_with_a_word_
             known.append(own)
 
 
-def test_documents_are_the_same_for_a_seed() -> None:
-    assert list(islice(documents(3), 20)) == list(islice(documents(3), 20)) != list(islice(documents(4), 20))
-
-
 def test_what_grows_to_the_end_shows_as_a_column_that_grows() -> None:
     samples = [Sample(at, 100.0, float(at), 7, 3) for at in range(20 * PARTS)]
     parts = by_part(samples)

@@ -157,25 +157,6 @@ def test_where_nothing_tells_how_it_has_to_end_the_worker_says_what_a_person_doe
     assert values_of(settings) == VALUES
 
 
-def test_what_another_worker_has_delivered_since_is_not_committed_beside_it(
-    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
-) -> None:
-    source = begun(open_transport(settings))
-    predecessor = Predecessor(settings, source)
-    predecessor.write(VALUES, marked=False)
-    predecessor.end("abort")
-    other = KafkaTransport(settings, "1")
-    assert deliver_what_is_left(other, settings) == 0
-    other.close()
-    transport = open_transport(settings)
-    with pytest.raises(TransactionHanging):
-        transport.open()
-    transport.close()
-    abort_what_hangs(settings)
-    assert deliver_what_is_left(open_transport(settings), settings) == len(VALUES)
-    assert values_of(settings) == VALUES
-
-
 def test_an_offset_that_another_worker_left_open_is_told_from_a_broker_that_is_away(
     settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
@@ -285,50 +266,3 @@ def test_a_commit_that_was_never_asked_for_is_aborted_though_another_worker_has_
         return
     assert deliver_what_is_left(successor, settings) == len(VALUES)
     assert values_of(settings) == VALUES
-
-
-@pytest.mark.parametrize("asked", [False, True], ids=["never asked for", "control: asked for"])
-def test_offsets_whose_commit_was_never_asked_for_are_aborted_with_their_outputs(
-    settings: Settings, open_transport: Callable[[Settings], KafkaTransport], asked: bool
-) -> None:
-    transport = open_transport(settings)
-    begin(transport)
-    deliver_next(transport)
-    deliver_and_die(transport, settings, asked=asked, offsets_marked=False)
-    successor = open_transport(settings)
-    if asked:
-        with pytest.raises(TransactionHanging):
-            successor.open()
-        return
-    assert deliver_what_is_left(successor, settings) == 2
-    assert values_of(settings) == VALUES
-
-
-def test_what_the_transaction_before_it_wrote_is_not_aborted_with_one_whose_commit_was_never_asked_for(
-    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
-) -> None:
-    transport = open_transport(settings)
-    begin(transport)
-    writer = transport._writer
-    assert isinstance(writer.producer, KafkaPythonProducer)
-    manager = writer.producer.client._transaction_manager
-    begin_transaction = writer.producer.client.begin_transaction
-
-    def begin_unknown_to_the_coordinator() -> None:
-        begin_transaction()
-        manager._partitions_in_transaction.add(TopicPartition(settings.topics.unique, 0))
-
-    batch = read_batch(transport)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer.producer.client, "begin_transaction", begin_unknown_to_the_coordinator)
-        transport.deliver(batch, [routed(record) for record in batch.records])
-    noted = read_batch(transport)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer.producer, "_send", die)
-        with pytest.raises(DeliveryDoubtful, match="ends here"):
-            transport.deliver(noted, [routed(record) for record in noted.records])
-    transport.close()
-    drop_producer(initialised(settings, "0"))
-    successor = open_transport(settings)
-    with pytest.raises(TransactionHanging):
-        successor.open()

@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import orjson
 import pytest
 from kafka import KafkaConsumer
 
 from deploy.flink_day import Day, DayFailed, require_same
-from deploy.flink_flow import BROKEN, TEMPLATE_WORDS, WORDS, copies, made_up
 from deploy.flink_outputs import Records, delivered
 from deploy.flink_service import SplitService
 
@@ -64,24 +61,3 @@ def test_a_step_that_fails_is_named_with_the_folders_of_the_logs() -> None:
 
     with pytest.raises(DayFailed, match=r"(?s)upgrade: 3 of 4 outputs.*data/service/\*\.log and data/flink/\*\.out"):
         day._passed("upgrade", fail)
-
-
-def test_documents_that_flow_in_resemble_earlier_ones_and_some_are_longer_or_broken() -> None:
-    made = list(islice(made_up(1), 400))
-    assert made == list(islice(made_up(1), 400))
-    texts = [set(orjson.loads(each)["text"].split()) for each in made if each != BROKEN]
-    near = [
-        at
-        for at, words in enumerate(texts)
-        if any(len(words & other) > 0.7 * len(words | other) for other in texts[:at])
-    ]
-    assert 0.2 * len(texts) < len(near) < 0.4 * len(texts)
-    assert max(len(texts[at]) for at in near) > 1.1 * (WORDS + TEMPLATE_WORDS)
-    assert 0 < len(made) - len(texts) < 20
-
-
-def test_copies_have_ids_of_their_own_and_are_whole() -> None:
-    given = [BROKEN, orjson.dumps({"id": "a", "text": "one"}), orjson.dumps({"id": "b", "text": "two"})]
-    made = [orjson.loads(each) for each in islice(copies(given), 3)]
-    assert [each["text"] for each in made] == ["one", "two", "one"]
-    assert len({each["id"] for each in made}) == 3

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
-from deploy.flink_status import DEFAULT_ADDRESS, NoStatus, default_address, lines, main, status
+from deploy.flink_status import NoStatus, lines, main, status
 from tests.support.paths import ROOT
 
 RECORDED: dict[str, Any] = json.loads((ROOT / "tests" / "support" / "flink_answers.json").read_text())
@@ -127,10 +126,3 @@ def test_a_cluster_that_cannot_be_reached_ends_the_command_with_1(capsys: pytest
         assert f"{address}/jobs/overview answers 404" in capsys.readouterr().err
     assert main(["--address", address]) == 1
     assert f"No Flink cluster answers at {address}" in capsys.readouterr().err
-
-
-def test_without_an_address_it_asks_the_cluster_that_make_flink_started(tmp_path: Path) -> None:
-    configuration = tmp_path / "config.yaml"
-    assert default_address(configuration) == DEFAULT_ADDRESS
-    configuration.write_text('rest.address: "127.0.0.1"\nrest.port: "24680"\n')
-    assert default_address(configuration) == "http://127.0.0.1:24680"

@@ -7,21 +7,6 @@ from deploy import pictures
 from deploy.dashboard_check import DASHBOARD
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "expected"),
-    [
-        (0.4, "percentunit", "40 %"),
-        (0.0012, "s", "1.2 ms"),
-        (90.0, "s", "90 s"),
-        (3 * 2**20, "bytes", "3 MiB"),
-        (295.4, "cps", "295 /s"),
-        (12_345.0, "short", "12.3 K"),
-    ],
-)
-def test_values_are_shown_in_their_units(value: float, unit: str, expected: str) -> None:
-    assert pictures.shown(value, unit) == expected
-
-
 def test_every_panel_of_the_dashboard_is_drawn_and_no_name_becomes_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     def made_up(_: str, path: str, **parameters: str) -> Any:
         assert path == "query_range"
@@ -38,9 +23,3 @@ def test_every_panel_of_the_dashboard_is_drawn_and_no_name_becomes_markup(monkey
     assert "&lt;b&gt;struck" in drawn
     assert "<b>struck" not in drawn
     assert height > 2_000
-
-
-def test_a_panel_without_data_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "ask", lambda *_, **__: {"result": []})
-    drawn, _ = pictures.page(json.loads(DASHBOARD.read_text()), "http://prometheus", 1_000, 1_010)
-    assert "no data" in drawn

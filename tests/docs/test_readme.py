@@ -17,6 +17,7 @@ import pytest
 from deploy.made_up_site import LANGUAGES, Language, Reprints, reprints, site
 from deploy.reprint_runs import by_filter, copies_kept
 from tests.support.newcomer import METRICS_PORT, PRINTED_ONLY, READY, Newcomer, blocks, command_of, delivered, git
+from tests.support.tiers import first_of
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -119,10 +120,6 @@ def test_bars_are_as_long_as_their_figures_which_stand_in_one_row_of_the_benchma
     assert [row for row in BENCHMARKS.splitlines() if all(figure in row for figure in figures)]
 
 
-def test_a_bar_of_another_length_would_be_noticed() -> None:
-    assert bars("bytes  one  ██  10\n       two  ████  40") == {"bytes": [(4, 40), (2, 10)]}
-
-
 def test_stories_are_counted_by_their_original(newcomer: Newcomer) -> None:
     (printed,) = (text for command, text in newcomer.printed.items() if " stories --index " in command)
     lines = (newcomer.folder / "media" / "verdicts.jsonl").read_bytes().splitlines()
@@ -161,7 +158,7 @@ def test_of_pages_that_share_nine_tenths_of_their_words_nearly_all_are_kept_and_
     assert verdicts[500:].count("duplicate") == 195
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", first_of(*LANGUAGES))
 def test_one_article_on_100_hosts_is_one_story(language: Language) -> None:
     assert "one article on 100 hosts is one story**" in README
     crawled = reprints(language, 0.05, articles=12, hosts=100)
@@ -171,7 +168,7 @@ def test_one_article_on_100_hosts_is_one_story(language: Language) -> None:
     assert copies_kept(in_large_frames, by_filter(in_large_frames)).max() > 1
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", first_of(*LANGUAGES))
 def test_a_template_wipes_out_no_site(language: Language) -> None:
     assert "**A template wipes out no site" in README
     assert "where records name a host or URL" in README

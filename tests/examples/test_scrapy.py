@@ -17,6 +17,7 @@ from deploy.kafka_run import Outputs
 from tests.support.installation import Installation
 from tests.support.paths import ROOT
 from tests.support.services import make_run
+from tests.support.tiers import first_of
 
 PROJECT = ROOT / "examples" / "scrapy"
 
@@ -124,11 +125,11 @@ def test_an_item_that_cannot_be_compared_is_told_and_kept(project: Project) -> N
 
 @pytest.mark.parametrize(
     ("setting", "told"),
-    [
+    first_of(
         ('NEARDUP_SETTINGS={"decode.txt": "/body"}', "decode.txt"),
         ("NEARDUP_CONFIG=none.toml", "none.toml"),
         ("NEARDUP_INDEX=scrapy.cfg", "index.directory"),
-    ],
+    ),
 )
 def test_a_crawl_does_not_begin_without_its_filter(project: Project, setting: str, told: str) -> None:
     log = project.crawl("-O", "kept.jsonl", "-s", setting, code=1)

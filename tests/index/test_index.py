@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.decide import prepare
 from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Kind, Position, Source, Verdict
 from index.errors import AlreadyOpen, IndexMissing, IndexProblem
 from index.index import Index
@@ -161,25 +160,6 @@ def test_a_position_is_decided_once_in_whatever_overlapping_batches_it_comes(
         assert index.statistics().journal_rows == len(rows) == len(oracle.journal)
 
 
-def test_admitting_twice_equals_admitting_once(tmp_path: Path) -> None:
-    rows = rows_of(5, 200, 64)
-    with opened(tmp_path) as index:
-        first = admitted(index, rows)
-        statistics = index.statistics()
-        assert admitted(index, rows) == first
-        assert index.statistics()._replace(used_bytes=0, table_bytes={}) == statistics._replace(
-            used_bytes=0, table_bytes={}
-        )
-    with opened(tmp_path) as index:
-        assert admitted(index, rows) == first
-    assert {answer.verdict for answer in first} == {
-        Verdict.UNIQUE,
-        Verdict.DUPLICATE,
-        Verdict.UNDECIDABLE,
-        Verdict.DEAD_LETTER,
-    }
-
-
 def test_without_the_journal_admitting_twice_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find_nothing(
         transaction: Transaction, stream: int, partition: int, offsets: np.ndarray, words: int
@@ -194,25 +174,6 @@ def test_without_the_journal_admitting_twice_is_wrong(tmp_path: Path, monkeypatc
         second = admitted(index, rows)
     assert Verdict.UNIQUE in [answer.verdict for answer in first]
     assert Verdict.UNIQUE not in [answer.verdict for answer in second]
-
-
-def test_reopening_changes_no_verdict(tmp_path: Path) -> None:
-    rows = rows_of(9, 240, 64)
-    oracle = BruteForceIndex(3)
-    for begin in range(0, 240, 60):
-        with opened(tmp_path) as index:
-            part = rows[begin : begin + 60]
-            assert admitted(index, part) == oracle.admit(entries_of(part), ends_of(part))
-
-
-def test_a_batch_of_several_pieces_is_decided_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "ROWS_AT_ONCE", 17)
-    rows = rows_of(11, 150, 64)
-    for insert in ("unique", "root"):
-        root = RootRule(9) if insert == "root" else None
-        oracle = BruteForceIndex(5, root=root)
-        with opened(tmp_path / insert, Parameters(64, 5, insert, root=root)) as index:
-            assert admitted(index, rows) == oracle.admit(entries_of(rows), ends_of(rows))
 
 
 def test_a_stream_id_that_cannot_be_a_key_is_refused(tmp_path: Path) -> None:
@@ -346,22 +307,6 @@ def test_a_query_gives_the_nearest_first_at_any_distance_and_enters_nothing(tmp_
         assert index.query(asked) == [near[0][:1], []]
         assert index.query(np.empty((0, 1), np.uint64)) == []
         assert index.statistics() == before
-
-
-@examples(15)
-@given(st.integers(0, 2**32), st.integers(0, 7), st.integers(1, 5))
-def test_a_query_equals_brute_force(seed: int, distance_max: int, limit: int) -> None:
-    generator = np.random.default_rng(seed)
-    known = clustered_fingerprints(generator, 80, 64, centres=2)
-    asked = clustered_fingerprints(generator, 10, 64, centres=1) + known[:10]
-    with fresh(Parameters(64, 0)) as index:
-        admitted(index, [Row(offset, fingerprint) for offset, fingerprint in enumerate(known)])
-        answers = index.query(fingerprints_of(asked, 64), distance_max, limit)
-    distinct = list(dict.fromkeys(known))
-    for fingerprint, matches in zip(asked, answers, strict=True):
-        distances = [(fingerprint ^ entry).bit_count() for entry in distinct]
-        expected = sorted((distance, number) for number, distance in enumerate(distances) if distance <= distance_max)
-        assert [(m.distance, m.document.number) for m in matches] == expected[:limit]
 
 
 def test_ids_of_any_length_and_any_characters_come_back(tmp_path: Path) -> None:

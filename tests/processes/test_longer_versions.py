@@ -15,7 +15,7 @@ from typing import NamedTuple
 import orjson
 import pytest
 
-from deploy.kafka_run import Outputs, Run, fill, stop
+from deploy.kafka_run import Outputs, Run, fill
 from deploy.made_up_site import LANGUAGES, reprints
 from tests.support.command_line import run as run_command
 from tests.support.services import Started, make_run, require_every_position_once, wait_until, workers_of
@@ -150,39 +150,6 @@ def test_relations_over_files_do_not_change_with_the_loss_of_the_index(
     shutil.rmtree(tmp_path / "index")
     assert run_command("filter", before, after, *places).code == 0
     assert measures(tmp_path / "out") == undisturbed
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("rebuilt", [False, True])
-def test_relations_over_kafka_do_not_change_with_the_loss_or_a_rebuild_of_the_index(
-    kafka: SimpleNamespace,
-    tmp_path: Path,
-    undisturbed: dict[str, Measures],
-    rebuilt: bool,
-    request: pytest.FixtureRequest,
-) -> None:
-    run = make_run(kafka.bootstrap_servers, tmp_path)
-    outputs = Outputs(run)
-    request.addfinalizer(outputs.close)
-    for number, path in enumerate(around_a_loss(tmp_path)):
-        fill(run.bootstrap_servers, run.input_topic, path.read_bytes().splitlines())
-        service = run.start(tmp_path / f"log-{number}")
-        try:
-            assert outputs.wait_for(2 * LOST * (number + 1), timeout_seconds=120)
-        finally:
-            assert stop(service) == 0
-        if rebuilt:
-            command = (*run.arguments()[3:-1], "index", "rebuild", tmp_path / f"new-{number}", "--topics", "--switch")
-            done = run_command(*command)
-            assert done.code == 0, done.err
-        else:
-            shutil.rmtree(run.directory / run.name)
-    delivered = {}
-    for ((_, value, pairs),) in outputs.by_position.values():
-        headers = {name.removeprefix("neardup."): content.decode() for name, content in pairs}
-        length, new = (None if name not in headers else float(headers[name]) for name in ("length", "new"))
-        delivered[orjson.loads(value or b"")["id"]] = (headers["verdict"], headers.get("relation"), length, new)
-    assert delivered == undisturbed
 
 
 def test_without_the_rule_teasers_cost_their_articles(tmp_path: Path) -> None:

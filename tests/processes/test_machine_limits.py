@@ -20,6 +20,7 @@ from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
 from tests.support.paths import ROOT
 from tests.support.services import Started, make_run, require_every_position_once, wait_until
+from tests.support.tiers import first_of
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -57,7 +58,7 @@ def test_an_index_folder_that_takes_no_writes_is_refused_with_its_setting_and_ca
     assert (tmp_path / "index" / "data.mdb").read_bytes() == before
 
 
-@pytest.mark.parametrize("files", [6, 32, 64])
+@pytest.mark.parametrize("files", [6, *first_of(32, 64)])
 def test_files_are_filtered_and_verified_with_few_open_files_or_the_limit_is_named(tmp_path: Path, files: int) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))

@@ -1,15 +1,13 @@
 """One article on many hosts is one story: over files, and over Kafka with two workers; and no host can launder its copies."""
 
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from deploy.made_up_site import LANGUAGES, Language, Reprints, others, reprints, site
-from deploy.reprint_runs import by_filter, by_service, copies_kept
-from tests.support.services import make_run
+from deploy.reprint_runs import by_filter, copies_kept
+from tests.support.tiers import first_of
 
 FRAMES = (0.02, 0.05, 0.08)
 ARTICLES, HOSTS = 12, 30
@@ -53,18 +51,7 @@ def test_one_article_on_many_hosts_is_one_story_over_files() -> None:
     assert copies_kept(in_large_frames, by_filter(in_large_frames)).mean() > 1.5
 
 
-@pytest.mark.kafka
-def test_one_article_on_many_hosts_is_one_story_over_kafka_with_two_workers(
-    kafka: SimpleNamespace, tmp_path: Path
-) -> None:
-    crawled = many_reprints()
-    run = make_run(kafka.bootstrap_servers, tmp_path, "workers.count=2", "batch.records_max=100", partitions=2)
-    kept = copies_kept(crawled, by_service(crawled, run))
-    assert kept.min() == 1
-    assert kept.mean() <= 1.1
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", first_of(*LANGUAGES))
 def test_late_copies_are_dropped_though_a_host_posted_variants_of_the_article(language: Language) -> None:
     crawled = laundered(language)
     (kept,) = copies_kept(crawled, by_filter(crawled)).tolist()

@@ -8,15 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import orjson
-import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.structs import OffsetAndMetadata
 
-from deploy.kafka_run import DESTINATIONS, Run, fill, stop
+from deploy.kafka_run import Run, fill, stop
 from streamer.demo.demo import documents
-from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import compacted_topics, make_admin
 from tests.support.services import Started, make_run, verified, wait_until, wrong
 
 EXIT_FOUND_WRONG = 1
@@ -78,24 +74,6 @@ def test_an_open_transaction_is_named_while_it_is_waited_for_and_the_answer_stay
     assert orjson.loads(answer.read_bytes())["counts"]["outputs"] == 100
 
 
-def test_outputs_that_their_topics_stamp_by_themselves_are_sound_and_their_timestamps_counted(
-    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
-) -> None:
-    run = make_run(kafka.bootstrap_servers, tmp_path)
-    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
-        stamping = {"message.timestamp.type": "LogAppendTime"}
-        resources = [ConfigResource(ConfigResourceType.TOPIC, run.topic(each), stamping) for each in DESTINATIONS]
-        admin.alter_configs(resources)
-    service = start(run)
-    wait_until(run.ready)
-    fill(kafka.bootstrap_servers, run.input_topic, list(documents(100)))
-    wait_until(lambda: run.delivered() == 100)
-    assert stop(service.process) == 0
-    code, found = verified(run)
-    assert (code, wrong(found)) == (0, {})
-    assert found["unchecked"]["timestamps that output topics give by themselves (LogAppendTime)"] == 100
-
-
 def abort_a_record(servers: str, topic: str) -> None:
     with closing(KafkaProducer(bootstrap_servers=servers, transactional_id=str(uuid.uuid4()))) as producer:
         producer.init_transactions()
@@ -108,16 +86,6 @@ def abort_a_record(servers: str, topic: str) -> None:
 def lags(run: Run) -> list[float]:
     lines = [line for line in run.metrics().splitlines() if line.startswith("neardup_lag_records{")]
     return [float(line.rpartition(" ")[2]) for line in lines]
-
-
-@pytest.mark.parametrize("policy", ["compact,delete", "compact", "delete"])
-def test_an_input_that_is_compacted_is_known(kafka: SimpleNamespace, policy: str) -> None:
-    name = f"input-{uuid.uuid4().hex[:8]}"
-    settings = Settings.model_validate({"kafka": {"bootstrap_servers": [kafka.bootstrap_servers]}})
-    with make_admin(settings) as admin:
-        wanted = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": policy}}
-        admin.create_topics({name: wanted})
-    assert bool(compacted_topics(settings, [name])) is ("compact" in policy)
 
 
 def skip_a_position(run: Run) -> str:

@@ -153,15 +153,6 @@ def interrupted(settings: Settings, number: int, board: Any, metrics_directory: 
     _run(settings, number, board, metrics_directory, yields=True)
 
 
-def aborting(settings: Settings, number: int, board: Any, metrics_directory: Path, _part: object = None) -> None:
-    """Aborts in its first life, as LLVM does without memory, and then runs as `diligent`."""
-    mark = settings.index.directory / "aborted"
-    if not mark.exists():
-        mark.touch()
-        os.abort()
-    _run(settings, number, board, metrics_directory, yields=True)
-
-
 def process_of(settings: Settings, number: int) -> int | None:
     """The number of the process that runs as this worker; None as long as none came so far."""
     file = settings.index.directory / f"worker-{number}"

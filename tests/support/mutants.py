@@ -3,7 +3,7 @@
     python -m tests.support.mutants --mutants 60 --packages index/decide streamer/service --seed 1 -- --tier test tests/index
 
 Everything behind `--` goes to pytest. The same seed plants the same errors, so two suites can be compared. A run prints
-each error with its fate, and the survivors last.
+each error with the test that fails by it, and the survivors last.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import ast
 import copy
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from typing import NamedTuple
 from tests.support.paths import ROOT
 
 LEFT_BEHIND = (".git", ".venv", ".venv-flink", "build", "site", ".hypothesis", ".mypy_cache", ".ruff_cache")
-PASSED = 0
+PASSED, NO_TESTS = 0, 5
 
 OTHER_COMPARISON: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -116,19 +117,31 @@ def drawn(packages: Sequence[str], count: int, seed: int) -> list[Mutant]:
     return turns[:count]
 
 
-def killed(mutant: Mutant, checkout: Path, options: Sequence[str]) -> bool:
-    """Whether a test fails with the error in the copy of the checkout. Takes the error out again."""
-    target = checkout / mutant.file.relative_to(ROOT)
+def killer_of(mutant: Mutant, checkout: Path, options: Sequence[str]) -> str:
+    """A test that fails with the error in the copy of the checkout, none if all pass. Takes the error out again.
+
+    The tests of the module's own file run first: most errors end there.
+    """
+    module = mutant.file.relative_to(ROOT)
+    target, own = checkout / module, checkout / "tests" / module.parent / f"test_{module.name}"
     before = target.read_bytes()
     target.write_text(mutant.text, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options]
+    flags = [word for word in options if not (checkout / word).exists()]
     try:
-        done = subprocess.run(
-            command, cwd=checkout, env=os.environ | {"PYTHONPATH": str(checkout)}, capture_output=True, check=False
-        )
+        return (own.exists() and first_failure(checkout, [*flags, str(own)])) or first_failure(checkout, options)
     finally:
         target.write_bytes(before)
-    return done.returncode != PASSED
+
+
+def first_failure(checkout: Path, options: Sequence[str]) -> str:
+    """The first test that fails in a checkout, none if all pass that pytest runs with these options."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options]
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode in {PASSED, NO_TESTS}:
+        return ""
+    named = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return named[1] if named else f"exit code {done.returncode}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -145,9 +158,9 @@ def main(arguments: Sequence[str]) -> int:
         # Times of files stay: machine code that numba keeps is valid in the copy.
         shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
         for number, mutant in enumerate(drawn(options.packages, options.mutants, options.seed), start=1):
-            dead = killed(mutant, checkout, chosen)
-            survivors += [] if dead else [mutant]
-            print(f"{number:3} {'killed' if dead else 'ALIVE '} {mutant}", flush=True)
+            killer = killer_of(mutant, checkout, chosen)
+            survivors += [] if killer else [mutant]
+            print(f"{number:3} {mutant}\n    {killer or 'ALIVE'}", flush=True)
     print(f"{len(survivors)} of {options.mutants} live", *survivors, sep="\n")
     return 1 if survivors else 0
 

@@ -21,6 +21,9 @@ BROKERS = {"kafka", "secure_kafka", "struck_brokers", "slow_kafka"}
 LONE_BROKERS = ("secure_kafka", "fragile_kafka", "forgetful_kafka", "struck_brokers", "slow_kafka")
 """Brokers that one process starts for its own tests. All tests that share one run in that process."""
 
+REST_MARKS = {"kafka", "rest"}
+"""Marks of tests that `make test` leaves out: they start a broker themselves, or are one more case of what another proves."""
+
 SHORT_STORIES = {"kafka_of_one_life", "newcomer"}
 """Fixtures of the few tests over a broker that `make test` runs."""
 
@@ -43,8 +46,15 @@ def tier_of(item: pytest.Item) -> Tier:
     if str(file) in HOUSE_RULES:
         return "check"
     fixtures = set(getattr(item, "fixturenames", ()))
-    with_broker = bool(fixtures & BROKERS) or any(mark.name == "kafka" for mark in item.own_markers)
-    return "rest" if file.parts[0] in REST_FOLDERS or (with_broker and not fixtures & SHORT_STORIES) else "test"
+    is_long = bool(fixtures & BROKERS) or any(mark.name in REST_MARKS for mark in item.own_markers)
+    return "rest" if file.parts[0] in REST_FOLDERS or (is_long and not fixtures & SHORT_STORIES) else "test"
+
+
+def first_of(*cases: object) -> list[object]:
+    """Cases of a parametrisation: `make test` runs the first one, `make test-all` all of them."""
+    first, *others = cases
+    rows = [case if isinstance(case, tuple) else (case,) for case in others]
+    return [first, *(pytest.param(*row, marks=pytest.mark.rest) for row in rows)]
 
 
 def group_of(item: pytest.Item) -> str | None:

@@ -23,6 +23,7 @@ from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
 from tests.support.examples import examples
 from tests.support.indexes import all_records, opened, wrong
 from tests.support.roots import with_insert
+from tests.support.tiers import first_of
 
 SIZES = TreeSizes(8, 64)
 
@@ -99,7 +100,9 @@ def following_answers(directory: Path, rows: list[Row], parameters: Parameters) 
     return [answer._replace(original=None, distance=0) for answer in found]
 
 
-@pytest.mark.parametrize(("seed", "rows_max"), [(1, 1), (2, 60), (3, 7), (4, 13), (5, 29), (6, 2), (7, 160), (8, 5)])
+@pytest.mark.parametrize(
+    ("seed", "rows_max"), first_of((3, 7), (1, 1), (2, 60), (4, 13), (5, 29), (6, 2), (7, 160), (8, 5))
+)
 def test_an_index_restored_in_any_order_knows_the_same_versions(seed: int, rows_max: int) -> None:
     """Sources one after the other, so that updates come before what they replaced; and updates once more at the end.
 

@@ -12,7 +12,7 @@ from index.entry import Decisions, Entries, Kind, Position, Verdict
 from index.index import Index
 from index.storage.parameters import Parameters
 from tests.support.answers import answers_of
-from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of, fingerprints_of
+from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
 from tests.support.examples import examples
 from tests.support.indexes import wrong
 from tests.support.roots import NEAR_ROOT, root_rules, with_insert
@@ -157,13 +157,6 @@ def test_a_duplicate_whose_original_is_unknown_is_left_out_and_counted(tmp_path:
             decisions = index.admit(entries_of(rows), {})
         assert decisions.replayed.tolist() == [True, True, False, False, True, False]
         assert decisions.verdicts[4] == Verdict.UNDECIDABLE
-
-
-def test_restored_entries_are_found_at_the_distance(tmp_path: Path) -> None:
-    with opened(tmp_path, Parameters(128, 7)) as index:
-        index.restore(entries_of([Row(0, 1 << 100)], 128), np.array([0], np.uint8), [None])
-        [[match]] = index.query(fingerprints_of([1 << 100 | 0b111_1111], 128))
-    assert (match.document.number, match.distance) == (0, 7)
 
 
 def test_a_restoration_that_makes_no_sense_is_refused(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of
 from tests.support.examples import examples
 from tests.support.indexes import all_records, wrong
 from tests.support.roots import root_rules, with_insert
+from tests.support.tiers import first_of
 
 SMALL = TreeSizes(8, 64)
 DAY_MS = 86_400_000
@@ -137,7 +138,7 @@ def test_a_watermark_is_the_median_of_the_latest_times_and_never_goes_back(times
         seen.append(times.watermark_ms)
 
 
-@pytest.mark.parametrize("minhash_lookup_of", [False, True])
+@pytest.mark.parametrize("minhash_lookup_of", first_of(True, False))
 @pytest.mark.parametrize("insert", ["unique", "root"])
 def test_ten_times_the_retention_runs_through_a_small_map_and_the_file_does_not_grow(
     minhash_lookup_of: bool, insert: Any, tmp_path: Path

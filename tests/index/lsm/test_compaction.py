@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from index.entry import Insert, Verdict
 from index.index import Index
-from index.lsm import compaction, memtable
+from index.lsm import compaction
 from index.lsm.compaction import TreeSizes
 from index.lsm.shape import shape_of
 from index.matching.minhash import Banding
@@ -144,16 +144,6 @@ def test_a_batch_that_fails_in_the_midst_of_a_merge_leaves_nothing_behind(tmp_pa
                     crashes += 1
                     require_packed(index, oracle.known)
     assert crashes > 20
-
-
-def test_hits_that_come_a_few_at_a_time_change_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memtable, "HITS_MAX", 2)
-    rows = [Row(offset, one) for offset, one in enumerate(mixed(6, 150, 64))]
-    oracle = BruteForceIndex(7, root=NEAR_ROOT)
-    with opened(tmp_path, Parameters(64, 7, "root", root=NEAR_ROOT)) as index:
-        for begin in range(0, 150, 15):
-            part = rows[begin : begin + 15]
-            assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
 
 
 def test_restored_documents_merge_as_admitted_ones_do(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from index.decide import prepare
 from index.entry import Kind, Verdict
-from index.errors import ParametersDiffer
 from index.index import SIZES, Index
 from index.lsm import lookup, memtable
 from index.lsm.compaction import TreeSizes
@@ -172,19 +171,6 @@ def test_a_bucket_that_holds_everybody_is_read_whole_and_compared_in_bounded_sli
     assert (int(second.originals[-1]), int(second.distances[-1])) == (11, 0)
 
 
-def test_among_equally_similar_ones_the_earliest_is_the_original(tmp_path: Path) -> None:
-    banding = Banding(64, 8, 16, 4)
-    base = np.random.default_rng(1).integers(1, 256, 64).astype(np.uint8)
-    first, second, both = base.copy(), base.copy(), base.copy()
-    first[:12], second[-12:] = first[:12] % 255 + 1, second[-12:] % 255 + 1
-    rows = [Row(offset, as_number(one, 8)) for offset, one in enumerate([first, second, both])]
-    for batches in ([rows], [rows[:2], rows[2:]], [rows[:1], rows[1:]]):
-        with fresh(parameters_of(banding, similarity_min=0.75)) as index:
-            answers = [answer for part in batches for answer in admitted(index, part)]
-        assert [answer.verdict for answer in answers] == [Verdict.UNIQUE, Verdict.UNIQUE, Verdict.DUPLICATE]
-        assert answers[2].original == 0
-
-
 def test_a_query_gives_those_that_share_a_band_nearest_first(tmp_path: Path) -> None:
     banding = banding_for(128, 8, 0.7)
     rows = [row for row in rows_of(3, 60, banding, centres=2) if row.kind is Kind.NEAR]
@@ -201,39 +187,6 @@ def test_a_query_gives_those_that_share_a_band_nearest_first(tmp_path: Path) -> 
     for row, matches in zip(rows, answers, strict=True):
         apart = [(oracle.distance(row.fingerprint, other.fingerprint), at) for at, other in enumerate(rows)]
         assert [(m.distance, m.document.number) for m in matches] == sorted(one for one in apart if one[0] <= 5_000)
-
-
-def test_restoring_gives_the_index_that_was_lost(tmp_path: Path) -> None:
-    banding = Banding(64, 8, 16, 4)
-    rows, more = rows_of(8, 80, banding), rows_of(9, 160, banding)[80:]
-    later = [row._replace(offset=row.offset + 1_000) for row in more]
-    entries = entries_of(rows, banding.bits)
-    for insert in ("unique",):
-        with Index.open(tmp_path / insert, parameters_of(banding, insert), map_bytes_max=MAP_BYTES_MAX) as index:
-            decided = index.admit(entries, ends_of(rows))
-            expected = admitted(index, later)
-        with Index.open(tmp_path / f"{insert}-again", parameters_of(banding, insert), map_bytes_max=2**30) as index:
-            verdicts = np.where(decided.verdicts == Verdict.DUPLICATE, Verdict.DUPLICATE, Verdict.UNIQUE)
-            done = index.restore(entries, verdicts.astype(np.uint8), decided.original_positions)
-            assert done.restored == len(rows)
-            replayed = index.admit(entries, {})
-            assert replayed.replayed.all()
-            assert replayed.verdicts.tolist() == decided.verdicts.tolist()
-            if insert == "unique":
-                assert replayed.distances.tolist() == decided.distances.tolist()
-            assert admitted(index, later) == expected
-
-
-def test_the_shape_is_stamped_and_another_one_is_refused(tmp_path: Path) -> None:
-    stored = parameters_of(Banding(128, 8, 25, 5))
-    assert Parameters.from_stamp(stored.stamp(), "here") == stored
-    Index.open(tmp_path, stored, map_bytes_max=MAP_BYTES_MAX).close()
-    with pytest.raises(ParametersDiffer, match=r"banding.bands: stored 25, asked 21"):
-        Index.open(tmp_path, parameters_of(Banding(128, 8, 21, 6)), map_bytes_max=MAP_BYTES_MAX)
-    with pytest.raises(ParametersDiffer, match=r"scheme: stored minhash, asked simhash"):
-        Index.open(tmp_path, Parameters(), map_bytes_max=MAP_BYTES_MAX)
-    with pytest.raises(ValueError, match="bits must be one of"):
-        Parameters(64, 3, banding=Banding(128, 8, 25, 5))
 
 
 def test_signatures_of_nothing_are_admitted(tmp_path: Path) -> None:

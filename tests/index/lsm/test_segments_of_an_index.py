@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import IndexDamaged
 from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.lsm.segments import Segments
@@ -16,10 +15,8 @@ from index.session import Retention
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-from tests.support.answers import answers_of
-from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, entries_of
-from tests.support.fingerprints import mixed, random_ones
+from tests.support.fingerprints import random_ones
 from tests.support.indexes import changed, inspected
 from tests.support.packed import compaction_state
 
@@ -66,32 +63,3 @@ def test_places_that_a_process_keeps_are_those_of_the_file(parameters: Parameter
             known += within(index, partial(require_kept, kept=kept, parameters=parameters))
         assert len(kept) > 10
     assert known > 0
-
-
-def test_a_segment_that_was_changed_or_shifted_is_damage_and_no_answer(tmp_path: Path) -> None:
-    rows = [Row(offset, one) for offset, one in enumerate(random_ones(np.random.default_rng(2), 300, 64))]
-
-    def shift(transaction: Transaction) -> None:
-        # Under a higher bound, its first entries would be looked for in the segment before it.
-        key = transaction.keys(Table.SEGMENTS)[1]
-        stored = bytes(transaction._transaction.get(key, db=transaction._tables[Table.SEGMENTS]))
-        transaction.delete(Table.SEGMENTS, key)
-        transaction._transaction.put(key[:-1] + b"\xff", stored, db=transaction._tables[Table.SEGMENTS])
-
-    with opened(tmp_path, SIMHASH) as index:
-        for begin in range(0, len(rows), 30):
-            index.admit(entries_of(rows[begin : begin + 30]), {})
-        changed(index, shift)
-    with opened(tmp_path, SIMHASH) as index, pytest.raises(IndexDamaged, match="is not what was written"):
-        index.admit(entries_of([Row(1_000 + row.offset, row.fingerprint) for row in rows]), {})
-
-
-def test_verdicts_are_those_of_brute_force_while_the_map_grows(tmp_path: Path) -> None:
-    rows = [Row(offset, one, id=f"{offset} " * 100) for offset, one in enumerate(mixed(5, 900, 64))]
-    oracle, sizes = BruteForceIndex(SIMHASH.distance_max), set()
-    with Index.open(tmp_path, SIMHASH, map_bytes_max=2**30, map_bytes_initial=2**20, sizes=TreeSizes(40, 300)) as index:
-        for begin in range(0, len(rows), 30):
-            batch = entries_of(rows[begin : begin + 30])
-            assert answers_of(index.admit(batch, {})) == oracle.admit(batch, {})
-            sizes.add(index.statistics().map_bytes)
-    assert len(sizes) > 1

@@ -20,6 +20,7 @@ from index.tools import backup
 from tests.support.examples import examples
 from tests.support.indexes import filled, looked_at, mixed_rows, opened
 from tests.support.paths import ROOT
+from tests.support.tiers import first_of
 
 PROBE = """
 import sys
@@ -85,6 +86,7 @@ def test_a_file_that_lacks_used_pages_is_damaged(sound: bytes, tmp_path: Path, l
     assert (tmp_path / DATA_FILE).stat().st_size == length
 
 
+@pytest.mark.rest
 @calm
 @given(data=st.data())
 def test_bytes_changed_in_the_first_two_pages_kill_nobody(
@@ -150,7 +152,7 @@ Index.open(Path(sys.argv[1]), Parameters(), map_bytes_max=2**24)
 """
 
 
-@pytest.mark.parametrize("step", [1, 20, 60, 90, 120, 150, 180, 210, 240, 280, 320, 360, 400, 460, 520, 600])
+@pytest.mark.parametrize("step", first_of(240, 1, 20, 60, 90, 120, 150, 180, 210, 280, 320, 360, 400, 460, 520, 600))
 def test_a_creation_killed_anywhere_is_taken_up_by_the_next_opening(tmp_path: Path, step: int) -> None:
     done = subprocess.run([sys.executable, "-c", CREATE, str(tmp_path), str(step)], cwd=ROOT, check=False)
     assert done.returncode in (-signal.SIGKILL, 0)

@@ -74,10 +74,6 @@ def test_any_difference_is_refused_and_the_index_stays_usable(asked: Parameters,
         assert index.parameters == STORED
 
 
-def test_the_stamp_comes_back_as_it_was_written() -> None:
-    assert Parameters.from_stamp(STORED.stamp(), "here") == STORED
-
-
 @pytest.mark.parametrize("look", [CosineLook(256, 0.85), MetadataLook(100, 0.9, 0.25)])
 def test_a_second_look_is_stamped_with_its_thresholds(look: CosineLook | MetadataLook, tmp_path: Path) -> None:
     with_look = Parameters(64, 5, "unique", look=look)

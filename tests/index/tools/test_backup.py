@@ -25,6 +25,7 @@ from tests.support.entries import Row, ends_of, entries_of
 from tests.support.index_process import BATCH_ROWS, MAP_BYTES_MAX, PARAMETERS, rows_of, source_of
 from tests.support.indexes import everything, filled, looked_at, make_older, mixed_rows, opened, wrong
 from tests.support.paths import ROOT
+from tests.support.tiers import first_of
 
 WAIT_SECONDS = 60
 
@@ -39,7 +40,7 @@ def contents_of(directory: Path) -> tuple[object, ...]:
         return everything(index)
 
 
-@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("compact", first_of(False, True))
 def test_a_copy_made_while_another_process_admits_is_a_whole_number_of_batches(tmp_path: Path, compact: bool) -> None:
     running = tmp_path / "running"
     Index.open(running, PARAMETERS, map_bytes_max=MAP_BYTES_MAX).close()
@@ -219,7 +220,7 @@ def test_a_replacement_killed_at_any_point_leaves_one_of_both_and_can_be_made_ag
     assert contents_of(old) == contents_of(new)
 
 
-@pytest.mark.parametrize("place", ["never", "open"])
+@pytest.mark.parametrize("place", first_of("open", "never"))
 def test_a_process_that_waits_for_a_replaced_index_never_believes_the_former_lock_file(
     tmp_path: Path, place: str
 ) -> None:

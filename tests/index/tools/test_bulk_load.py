@@ -38,6 +38,7 @@ from tests.support.packed import compaction_state, packed
 from tests.support.paths import ROOT
 from tests.support.roots import with_insert
 from tests.support.stores import stores
+from tests.support.tiers import first_of
 from tests.support.tree_world import World, of_schemes
 
 BANDING = Banding(64, 8, 8, 3)
@@ -239,7 +240,7 @@ def started(directory: Path, *arguments: object) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("commit", [3, 12, 40])
+@pytest.mark.parametrize("commit", first_of(12, 3, 40))
 def test_a_load_that_was_killed_is_begun_again(moment: str, commit: int, tmp_path: Path) -> None:
     process = started(tmp_path, moment, commit)
     process.communicate(timeout=60)

@@ -30,6 +30,7 @@ from streamer.audit.report import limits_of as audit_limits
 from streamer.fingerprint.simhash.word_factors import WordFactors
 from streamer.settings.settings import load
 from tests.support.command_line import run
+from tests.support.tiers import first_of
 
 BATCH = 60
 BATCH_SECONDS = 360.0
@@ -242,7 +243,7 @@ def documents_needed(before: Estimate, after: Estimate, documents: tuple[int, in
     raise AssertionError("an hour is too short")
 
 
-@pytest.mark.parametrize("defect", list(DEFECTS))
+@pytest.mark.parametrize("defect", first_of(*DEFECTS))
 def test_a_planted_defect_raises_its_alert_within_the_documents_that_arithmetic_says(
     tmp_path: Path, defect: str
 ) -> None:
@@ -269,7 +270,7 @@ def test_a_planted_defect_raises_its_alert_within_the_documents_that_arithmetic_
     assert watch.holding[alert][0] - SOUND <= needed + BATCH
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", first_of(*range(10)))
 def test_a_sound_stream_raises_no_alert(tmp_path: Path, seed: int) -> None:
     """With templates, new and longer versions, and pages that were given back between two runs."""
     watch, lines = Watch(tmp_path, ("audit.one_in=1", "fingerprint.key=public")), list(varied(seed, 1_200))

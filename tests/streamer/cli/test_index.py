@@ -16,13 +16,9 @@ from index.matching.second_look import CosineLook
 from index.session import Retention
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
-from index.storage.segments.compaction_state import Level
-from index.storage.segments.hash_codec import HashKey, pack_hash_segment
 from index.tools import FORMER_FILE, survey
 from streamer.demo.demo import documents
-from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import parameters_for
-from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.index_admin.tools import time_text
 from streamer.settings.settings import load
 from streamer.transports.transport import NO_TIMESTAMP_MS
@@ -32,6 +28,7 @@ from tests.support.entries import Row
 from tests.support.indexes import SMALL, changed, everything, filled, inspected, looked_at, mixed_rows, opened, wrong
 from tests.support.lives import exit_code_of
 from tests.support.paths import ROOT
+from tests.support.tiers import first_of
 
 WAIT_SECONDS = 60
 TEXT = " ".join(f"word{number}" for number in range(60))
@@ -412,7 +409,7 @@ def test_files_that_changed_since_a_rebuild_was_begun_are_refused(index: Path, c
     assert "are not those that the new index was begun with" in done.err
 
 
-@pytest.mark.parametrize(("moment", "commit"), [("before", 3), ("after", 3), ("after", 4)])
+@pytest.mark.parametrize(("moment", "commit"), first_of(("after", 3), ("before", 3), ("after", 4)))
 def test_a_killed_import_leaves_an_index_that_verifies_and_goes_on_when_run_again(
     moment: str, commit: int, tmp_path: Path
 ) -> None:
@@ -430,7 +427,7 @@ def test_a_killed_import_leaves_an_index_that_verifies_and_goes_on_when_run_agai
     assert everything_but_streams(second) == everything_but_streams(first)
 
 
-@pytest.mark.parametrize(("moment", "commit"), [("before", 3), ("after", 3), ("after", 7)])
+@pytest.mark.parametrize(("moment", "commit"), first_of(("after", 3), ("before", 3), ("after", 7)))
 def test_a_killed_rebuild_leaves_an_index_that_verifies_and_goes_on_when_run_again(
     moment: str, commit: int, tmp_path: Path
 ) -> None:
@@ -465,48 +462,7 @@ def everything_but_streams(directory: Path) -> tuple[object, ...]:
         return (index.statistics().journal_rows, found, applied)
 
 
-@pytest.mark.parametrize("bits", [64, 128])
-def test_a_fingerprint_read_back_from_hexadecimal_is_the_same(bits: int) -> None:
-    found = Fingerprinter(load(None, [f"fingerprint.bits={bits}"], {}).fingerprint).fingerprint([TEXT])
-    (text,) = hexadecimal(found.kinds, found.fingerprints)
-    assert text is not None
-    assert np.array_equal(from_hexadecimal(text, bits), found.fingerprints)
-
-
 def test_times_that_no_calendar_holds_are_left_out() -> None:
     assert time_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
     assert time_text(NO_TIMESTAMP_MS) is None
     assert time_text(2**62) is None
-
-
-def test_an_index_of_signatures_is_looked_after_by_the_same_commands(tmp_path: Path) -> None:
-    lines = [line for line in documents(120) if line.startswith(b"{") and b'"text"' in line]
-    (tmp_path / "news.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
-    first = json.loads(lines[0])["id"]
-    chosen = ("--set", f"index.directory={tmp_path / 'index'}")
-    other = ("--set", f"index.directory={tmp_path / 'other'}")
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "streamer", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-
-    assert run(*chosen, "filter", "news.jsonl", "--out", "out").returncode == 0
-    assert run(*chosen, "index", "verify").returncode == 0
-    assert run(*chosen, "index", "export", "export.jsonl").returncode == 0
-    assert run(*other, "index", "import", "export.jsonl").returncode == 0
-    found = json.loads(run(*other, "index", "query", "--id", first, "--json").stdout)
-    assert found["answers"][0]["matches"][0]["similarity"] == 1.0
-    assert run(*other, "index", "forget", first).returncode == 0
-    assert run(*other, "index", "verify").returncode == 0
-    again = json.loads(run(*other, "index", "query", "--id", first, "--json").stdout)
-    assert again["answers"][0]["matches"] == []
-    assert run(*other, "index", "query", "--id", first, "--distance", "3").returncode == 2
-    with opened(tmp_path / "index", parameters_of(tmp_path / "index")) as damaged:
-        key = HashKey(16, Level.LAST)
-        stray = pack_hash_segment(key, np.array([[7 << 48], [7]], np.uint64))
-        changed(damaged, lambda transaction: transaction.put(Table.SEGMENTS, key.packed(), stray))
-    broken = run(*chosen, "index", "verify")
-    assert broken.returncode == 1
-    assert "the segments of band 16 hold document 7 under 0x0007, which does not belong" in " ".join(
-        broken.stdout.split()
-    )

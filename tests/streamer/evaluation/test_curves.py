@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.evaluation.curves import curve, drawn
+from streamer.evaluation.curves import curve
 from streamer.evaluation.scores import Truth, score
 
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["duplicate", "different", "grey"])), max_size=20)
@@ -28,14 +28,3 @@ def test_the_best_threshold_is_the_middle_one_of_equally_good_ones() -> None:
     found = curve(np.array([0.0, 1.0, 4.0]), truth, np.arange(6.0))
     assert found.f1.tolist() == pytest.approx([2 / 3, 1, 1, 1, 0.8, 0.8])
     assert found.best == 2
-
-
-def test_the_lines_rise_and_fall_with_the_curve() -> None:
-    truth = Truth(np.array([1, 0], np.bool_), np.array([0, 1], np.bool_))
-    svg = drawn(curve(np.array([0.0, 1.0]), truth, np.arange(2.0)), "bits", [(0, "0")], 1)
-    assert svg.count("<path") == 4
-    assert "highest F1 1.0000" in svg
-    # Precision falls from 1 to a half; recall stays at 1.
-    heights = [line.split("'")[0].split() for line in svg.split("<path d='M")[2:]]
-    assert float(heights[0][1]) < float(heights[0][3])
-    assert float(heights[1][1]) == float(heights[1][3])

@@ -57,16 +57,6 @@ def test_the_page_has_a_bar_for_every_distance_that_occurs() -> None:
     ]
 
 
-def test_the_page_draws_precision_recall_and_f1_below_the_bars_with_the_threshold_at_the_same_place() -> None:
-    truth = Truth(np.array([1, 1, 0], np.bool_), np.array([0, 0, 1], np.bool_))
-    distances = np.array([0, 7, 31])
-    evaluation = Evaluation("s", "t", SIMHASH, distances, truth, score(distances <= 3, truth), 9.0, False)
-    histogram, lines = re.findall(r"<svg.*?</svg>", page([evaluation]))
-    assert lines.count("<path") == 4
-    assert "highest F1 1.0000" in lines
-    assert re.findall(r"M([0-9.]+) 24V", histogram) == re.findall(r"M([0-9.]+) 24V", lines)
-
-
 def test_a_second_look_is_part_of_the_rule_and_of_the_figures() -> None:
     truth = Truth(np.ones(1, np.bool_), np.zeros(1, np.bool_))
     told = {}

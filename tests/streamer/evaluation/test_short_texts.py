@@ -8,7 +8,7 @@ import pytest
 from index import minhash
 from streamer.evaluation import short_texts
 from streamer.evaluation.dice import Dice
-from streamer.evaluation.short_texts import LENGTHS, Misjudged, drawn, misjudged, thresholds_of
+from streamer.evaluation.short_texts import LENGTHS, Misjudged, misjudged, thresholds_of
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import Settings, load
 from streamer.text.characters import fold
@@ -68,16 +68,3 @@ def test_the_thresholds_are_bits_or_similarities() -> None:
     for name, expected in (("simhash-plain", {3: 3}), ("minhash", {0.7: minhash.distance_of(0.7)})):
         parameters = parameters_for(of_preset(name), scheme_for(of_preset(name)).stamp())
         assert expected.items() <= thresholds_of(parameters).items()
-
-
-def test_equal_seeds_give_equal_rows_and_a_length_without_two_texts_has_none() -> None:
-    one, again = (rows_of("simhash-plain", TEXTS) for _ in range(2))
-    assert [row.as_json([]) for row in one] == [row.as_json([]) for row in again]
-    assert rows_of("simhash-plain", ["A short one."]) == []
-
-
-def test_the_share_missed_is_drawn_as_a_line_for_each_threshold() -> None:
-    parameters = parameters_for(of_preset("simhash-plain"), scheme_for(of_preset("simhash-plain")).stamp())
-    svg = drawn([Misjudged(8, 12, 5, np.linspace(1, 0.3, 8), np.zeros(8))] * 3, parameters)
-    assert svg.count("stroke-width") == 8
-    assert svg.count("8-12") == 3

@@ -78,6 +78,7 @@ def test_digests_are_those_of_the_normal_form_and_of_the_substance(texts: list[s
     ]
 
 
+@pytest.mark.rest
 def test_no_passage_is_left_unexamined_for_a_word_of_an_item() -> None:
     """Every word and every ideograph of the items, at each place where one may have it."""
     pattern = re.sub(r"\\.|\?P<\w+>|\?", "", substance._ITEM.pattern)

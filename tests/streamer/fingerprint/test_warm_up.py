@@ -11,6 +11,7 @@ import pytest
 from streamer.fingerprint import warm_up
 from streamer.settings.settings import Settings
 from tests.support.paths import ROOT
+from tests.support.tiers import first_of
 
 PROGRAM = """
 from itertools import product
@@ -57,6 +58,7 @@ print([name for name, count in compiled().items() if count > max(1, ahead[name])
 """
 
 
+@pytest.mark.rest
 def test_warming_up_leaves_out_no_kernel_and_no_types_of_its_arguments() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("[]\n[]\n", 0), done.stderr
@@ -88,7 +90,7 @@ print([name for name, signatures in compiled().items() if not signatures <= ahea
 """
 
 
-@pytest.mark.parametrize("scheme", ["minhash", "simhash"])
+@pytest.mark.parametrize("scheme", first_of("minhash", "simhash"))
 def test_the_other_process_compiles_all_that_the_index_needs_for_a_first_batch(tmp_path: Path, scheme: str) -> None:
     lines = [
         f'{{"id": "{row}", "text": "{"The harbour of the old town lies open. " * (row % 3 + 1)}"}}' for row in range(12)

@@ -192,33 +192,12 @@ def test_skipped_offsets_of_a_partition_are_zero_before_any_is_skipped() -> None
     assert value(measures.exposition(), "neardup_offsets_skipped_total", topic="documents", partition="0") == 5
 
 
-def test_partitions_that_nobody_reads_are_shown_as_the_worker_that_looked_last_found_them() -> None:
-    measures = metrics.Metrics()
-    for count in (2, 0):
-        measures.set(definitions.PARTITIONS_UNOWNED, count)
-        assert value(measures.exposition(), "neardup_partitions_unowned") == count
-
-
 def hosts_shown(measures: metrics.Metrics, name: str) -> dict[str, float]:
     return {
         dict(labels)["host"]: number
         for (metric, labels), number in series(measures.exposition()).items()
         if metric == name
     }
-
-
-def test_documents_without_a_host_are_counted() -> None:
-    measures = metrics.Metrics()
-    assert value(measures.exposition(), "neardup_documents_without_host_total") == 0
-    measures.count(definitions.WITHOUT_HOST, 3)
-    measures.count(definitions.WITHOUT_HOST, 2)
-    assert value(measures.exposition(), "neardup_documents_without_host_total") == 5
-
-
-def test_documents_whose_time_is_not_understood_are_counted() -> None:
-    measures = metrics.Metrics()
-    measures.count(definitions.ODD_TIMES, 3)
-    assert value(measures.exposition(), "neardup_odd_times_total") == 3
 
 
 @pytest.mark.parametrize("in_files", [False, True])
@@ -370,15 +349,6 @@ def test_a_file_just_made_and_still_empty_does_not_break_a_scrape(directory: Pat
     supervisor = metrics.Metrics()
     (directory / "counter_worker-7.db").touch()
     assert value(supervisor.exposition(), "neardup_batches_total") == 0
-
-
-@pytest.mark.parametrize(
-    ("exit_code", "cause"),
-    [(75, "transport"), (76, "hanging-transaction"), (-9, "killed"), (1, "error"), (70, "error")],
-)
-def test_an_exit_code_has_one_of_the_known_causes(exit_code: int, cause: str) -> None:
-    assert metrics.restart_cause(exit_code) == cause
-    assert cause in metrics.RESTART_CAUSES
 
 
 def test_every_defined_metric_is_exposed_with_its_labels_and_no_other_is() -> None:

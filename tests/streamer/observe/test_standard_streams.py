@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.tiers import first_of
 
 DOCUMENTS = "".join(
     json.dumps({"id": str(at), "text": text}) + "\n"
@@ -37,13 +38,15 @@ FILTER = "filter in.jsonl --out out --index index --processes 1"
 @pytest.mark.parametrize(
     ("redirected", "code", "says"),
     [
-        (">&-", os.EX_IOERR, "standard output: Bad file descriptor."),
         (">/dev/full", os.EX_IOERR, "standard output: No space left on device."),
-        ("2>&-", 0, ""),
-        ("2>/dev/full", 0, ""),
-        ("<&-", 0, ""),
-        (">&- 2>&- <&-", os.EX_IOERR, ""),
-        ("--json >/dev/full", os.EX_IOERR, "No space left on device."),
+        *first_of(
+            (">&- 2>&- <&-", os.EX_IOERR, ""),
+            (">&-", os.EX_IOERR, "standard output: Bad file descriptor."),
+            ("2>&-", 0, ""),
+            ("2>/dev/full", 0, ""),
+            ("<&-", 0, ""),
+            ("--json >/dev/full", os.EX_IOERR, "No space left on device."),
+        ),
     ],
 )
 def test_a_filter_does_its_work_whatever_descriptors_are_closed_or_full(
@@ -63,7 +66,7 @@ def test_a_closed_standard_input_is_no_input_and_never_a_file_of_our_own(redirec
     assert not (tmp_path / "out" / "unique.jsonl").exists()
 
 
-@pytest.mark.parametrize("redirected", [">&-", ">/dev/full"])
+@pytest.mark.parametrize("redirected", first_of(">&-", ">/dev/full"))
 @pytest.mark.parametrize("command", ["version", "config show", "--help", "--version", "index --directory none stats"])
 def test_an_answer_that_cannot_be_written_is_an_error_in_one_line(
     redirected: str, command: str, tmp_path: Path

@@ -606,33 +606,6 @@ def test_simhash_walks_the_same_path_and_shows_distances(tmp_path: Path) -> None
     assert {headers["neardup.similarity"] for headers in shown} == {None}
 
 
-@pytest.mark.parametrize("point", list(CrashPoint))
-@pytest.mark.parametrize("offset", [0, 5, 13])
-def test_simhash_survives_the_same_crashes(tmp_path: Path, offset: int, point: CrashPoint) -> None:
-    expected = peaceful(tmp_path / "peace", simhash_settings()).outputs()
-    world = World(tmp_path / "crash", simhash_settings())
-    items: list[bytes | Crash] = list(stream())
-    items.insert(offset, Crash(point))
-    world.fill(items)
-    world.run()
-    assert world.starts == 2
-    assert world.outputs() == expected
-
-
-@pytest.mark.parametrize("insert", ["unique", "root"])
-def test_a_simhash_index_that_was_lost_is_restored_from_the_outputs(tmp_path: Path, insert: str) -> None:
-    chosen = simhash_settings(index=IndexSettings(insert=insert))  # type: ignore[arg-type]
-    whole = peaceful(tmp_path / "whole", chosen)
-    world = World(tmp_path / "lost", chosen)
-    world.fill(stream()[:9])
-    world.run()
-    shutil.rmtree(tmp_path / "lost")
-    world.fill(stream()[9:])
-    world.run()
-    assert sum(world.restored) > 0
-    assert world.outputs() == whole.outputs()
-
-
 # --- a second look ---------------------------------------------------------------------------------------------------
 
 
@@ -657,8 +630,8 @@ def test_a_second_look_at_metadata_tells_similarities(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("point", list(CrashPoint))
-@pytest.mark.parametrize("kind", ["cosine", "metadata"])
-def test_with_a_second_look_a_crash_changes_nothing(tmp_path: Path, kind: str, point: CrashPoint) -> None:
+@pytest.mark.parametrize("kind", ["none", "cosine", "metadata"])
+def test_by_simhash_and_a_second_look_a_crash_changes_nothing(tmp_path: Path, kind: str, point: CrashPoint) -> None:
     expected = peaceful(tmp_path / "peace", looking_settings(kind)).outputs()
     world = World(tmp_path / "crash", looking_settings(kind))
     items: list[bytes | Crash] = list(stream())
@@ -669,9 +642,9 @@ def test_with_a_second_look_a_crash_changes_nothing(tmp_path: Path, kind: str, p
     assert world.outputs() == expected
 
 
-@pytest.mark.parametrize("kind", ["cosine", "metadata"])
+@pytest.mark.parametrize("kind", ["none", "cosine", "metadata"])
 @pytest.mark.parametrize("insert", ["unique", "root"])
-def test_an_index_with_a_second_look_that_was_lost_is_restored_from_the_outputs(
+def test_an_index_of_simhash_and_a_second_look_that_was_lost_is_restored_from_the_outputs(
     tmp_path: Path, insert: str, kind: str
 ) -> None:
     chosen = looking_settings(kind, index=IndexSettings(insert=insert))  # type: ignore[arg-type]

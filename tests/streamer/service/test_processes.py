@@ -27,6 +27,7 @@ from streamer.transports.files.output_folder import OUTPUT_FILES
 from tests.support.memory_service import SENTENCES
 from tests.support.paths import ROOT
 from tests.support.pooled_batches import records_of, shown
+from tests.support.tiers import first_of
 from tests.support.web_archives import Archive
 
 RECORDS = 3_000
@@ -176,6 +177,7 @@ def test_several_processes_write_what_one_writes(single: tuple[Path, dict[str, b
     assert outputs(tmp_path / "out") == wanted
 
 
+@pytest.mark.rest
 def test_files_of_every_kind_are_read_ahead_in_folders_and_by_globs(tmp_path: Path) -> None:
     path = mixed(tmp_path / "mixed")
     subprocess.run(command(path, tmp_path / "single", 1), check=True, env=environment(tmp_path))
@@ -200,6 +202,7 @@ def test_copies_that_a_large_input_starts_at_once_may_be_killed_and_change_nothi
     assert outputs(tmp_path / "out") == outputs(tmp_path / "single")
 
 
+@pytest.mark.rest
 def test_the_server_that_starts_processes_may_be_killed_as_they_start_and_changes_nothing(
     single: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
@@ -229,7 +232,7 @@ def test_processes_that_are_killed_change_nothing(single: tuple[Path, dict[str, 
     assert outputs(tmp_path / "out") == wanted
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", first_of(signal.SIGKILL, signal.SIGINT))
 def test_a_job_that_ends_leaves_no_process_and_goes_on_where_it_ended(
     single: tuple[Path, dict[str, bytes]], tmp_path: Path, how: signal.Signals
 ) -> None:
@@ -246,6 +249,7 @@ def test_a_job_that_ends_leaves_no_process_and_goes_on_where_it_ended(
     assert outputs(tmp_path / "out") == wanted
 
 
+@pytest.mark.rest
 def test_batches_that_end_processes_are_suspected_and_all_others_prepared(tmp_path: Path) -> None:
     def batch(word: str) -> list[str]:
         return [

@@ -23,6 +23,7 @@ from tests.support.indexes import all_records, looked_at
 from tests.support.listening import Listening
 from tests.support.memory_broker import Crashed, MemoryTransport, Partition, Stored
 from tests.support.memory_service import SENTENCES, World, document, with_an_undelivered_original
+from tests.support.tiers import first_of
 from tests.support.verified import verified, wrong
 
 
@@ -106,7 +107,7 @@ def source_of(world: World, partition: int) -> Source:
     return Source(world.broker.topics[world.settings.topics.input].id, partition)
 
 
-@pytest.mark.parametrize("insert", ["unique", "root"])
+@pytest.mark.parametrize("insert", first_of("root", "unique"))
 @pytest.mark.parametrize("passage", range(1, 8))
 def test_a_restoration_that_breaks_off_anywhere_is_done_again_and_ends_the_same(
     tmp_path: Path, passage: int, insert: Insert

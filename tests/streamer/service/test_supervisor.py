@@ -29,7 +29,8 @@ from streamer.service.loop import State
 from streamer.service.readiness import GroupSeen
 from streamer.service.supervisor import Supervisor
 from streamer.settings.settings import Settings
-from tests.support.acted_workers import Life, Stage, aborting, diligent, interrupted, process_of, stubborn
+from tests.support.acted_workers import Life, Stage, diligent, interrupted, process_of, stubborn
+from tests.support.tiers import first_of
 
 TICK_SECONDS = 0.125
 """Binary fractions throughout, so that fake times are exact."""
@@ -497,24 +498,7 @@ def test_one_port_shows_all_workers_a_killed_one_comes_back_and_sigterm_ends_the
             os.kill(process, 0)
 
 
-def test_a_worker_that_aborts_is_logged_as_short_of_memory_and_comes_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervisor, "work", aborting)
-    settings = make_settings(1, tmp_path)
-
-    def conduct() -> None:
-        wait_for(lambda: answers(settings, "/readyz", "ok"))
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    with capture_logs() as logged:
-        assert run_beside(settings, conduct) == os.EX_OK
-    (ended,) = [each for each in logged if each["event"] == "worker ended"]
-    assert (ended["exit_code"], ended["signal"]) == (-signal.SIGABRT, "SIGABRT")
-    assert "lack of memory" in ended["reason"]
-
-
-@pytest.mark.parametrize("with_folder", [False, True])
+@pytest.mark.parametrize("with_folder", first_of(True, False))
 def test_metrics_whose_files_are_removed_come_back_with_all_counts_and_so_does_a_killed_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_folder: bool
 ) -> None:

@@ -21,6 +21,7 @@ from streamer.observe.batch_report import BatchReport
 from streamer.service import worker
 from streamer.service.heartbeat import Heartbeats
 from streamer.settings.settings import Settings
+from tests.support.tiers import first_of
 
 PARENT = """
 import multiprocessing, time
@@ -39,7 +40,7 @@ def is_running(process: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the thread that started it")
-@pytest.mark.parametrize("bound", [True, False])
+@pytest.mark.parametrize("bound", first_of(True, False))
 def test_a_worker_inside_a_search_without_end_dies_with_its_supervisor(bound: bool, tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(PARENT.format(bound=bound))

@@ -2,6 +2,7 @@
 
 import sys
 import unicodedata
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -43,6 +44,7 @@ def alphabets_meet(text: str) -> bool:
     return sum(bool(regex.search(rf"\p{{Script={name}}}", text)) for name in ("Latin", "Cyrillic", "Greek")) > 1
 
 
+@cache
 def odd_characters() -> list[str]:
     """Every character that a step changes, or that can act upon a neighbour."""
     return [
@@ -52,8 +54,8 @@ def odd_characters() -> list[str]:
     ] + list("aei ιΣσς가각각\u1161\u11a8\u0300\ud800\udc00")
 
 
-ODD = odd_characters()
-ODD_TEXT = st.lists(st.sampled_from(ODD), max_size=6).map("".join)
+# Made when the first test asks: they take seconds.
+ODD_TEXT = st.deferred(lambda: st.lists(st.sampled_from(odd_characters()), max_size=6).map("".join))
 
 
 def normalised(texts: list[str]) -> list[str]:
@@ -61,6 +63,7 @@ def normalised(texts: list[str]) -> list[str]:
     return [characters.text(row) for row in range(len(texts))]
 
 
+@pytest.mark.rest
 def test_every_single_character_has_the_form_of_the_definition() -> None:
     planes_with_characters = [*range(0x40000), *range(0xE0000, 0xE1000)]
     everything = [chr(codepoint) for codepoint in [*planes_with_characters, *range(0x40000, sys.maxunicode + 1, 199)]]
@@ -77,17 +80,11 @@ def test_the_tables_agree_with_the_definition_wherever_characters_meet(texts: li
     assert normalised(chosen) == [definition(text) for text in chosen]
 
 
-@examples(300)
-@given(ODD_TEXT | ANY_TEXT)
-def test_normalising_twice_changes_nothing(text: str) -> None:
-    once = normalise(text)
-    assert normalise(once) == once
-
-
 def test_texts_of_odd_characters_agree_with_the_definition() -> None:
     """Many pairs of neighbours of every kind at once; a property test would need hours to find them."""
     generator = np.random.default_rng(20_240_601)
-    texts = ["".join(ODD[place] for place in places) for places in generator.integers(0, len(ODD), (20_000, 3))]
+    odd = odd_characters()
+    texts = ["".join(odd[place] for place in places) for places in generator.integers(0, len(odd), (20_000, 3))]
     texts = [text for text in texts if not alphabets_meet(definition(text))]
     forms = normalised(texts)
     assert len(texts) > 10_000

@@ -21,6 +21,7 @@ from streamer.text.words import words
 from tests.support.examples import examples
 from tests.support.paths import ROOT
 from tests.support.plain_jieba import plain_jieba
+from tests.support.tiers import first_of
 
 SENTENCES = [
     "清晨的雾气还没有散去，渔民们已经驾着小船出海捕鱼了。",
@@ -133,6 +134,7 @@ def test_sentences_are_segmented_as_by_jieba() -> None:
     assert "杭研" not in DICTIONARY
 
 
+@pytest.mark.rest
 def test_every_word_of_the_dictionary_is_segmented_as_by_jieba() -> None:
     """In threes, so that words also stand beside words."""
     shuffled = random.Random(5).sample(HAN_WORDS, len(HAN_WORDS))
@@ -201,7 +203,7 @@ def test_a_users_words_change_the_segmentation_as_in_jieba(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("nothing_struck")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_of(*range(4)))
 def test_random_words_and_frequencies_change_the_segmentation_as_in_jieba(seed: int) -> None:
     drawn = random.Random(seed)
     pieces = drawn.sample(HAN_WORDS, 300) + [chr(drawn.randint(0x4E00, 0x9FD5)) for _ in range(100)]
@@ -244,7 +246,7 @@ def test_the_name_of_a_dictionary_tells_its_release_and_content_for_either_segme
     assert segmenter_with("compiled", [("断桥", 3)], "sha256 1234").dictionary == f"{name} and sha256 1234"
 
 
-@pytest.mark.parametrize("name", ["compiled", "jieba"])
+@pytest.mark.parametrize("name", first_of("compiled", "jieba"))
 def test_a_segmenter_loads_in_silence_and_leaves_no_file(name: str, tmp_path: Path) -> None:
     """In a process with warnings as errors, sources compiled anew, and a temporary folder of its own."""
     program = (

@@ -63,6 +63,7 @@ def test_marks_out_of_order_take_no_longer_than_a_few_seconds(hostile: Callable[
     assert time.process_time() - begin < 4
 
 
+@pytest.mark.rest
 def test_without_the_sort_they_would_take_quadratic_time(monkeypatch: pytest.MonkeyPatch) -> None:
     def seconds(count: int) -> float:
         text = HOSTILE[0](count)

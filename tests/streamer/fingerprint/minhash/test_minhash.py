@@ -13,7 +13,6 @@ from index.matching.frame import framed_distances
 from index.matching.minhash import pack_bins, unpack_bins
 from streamer.fingerprint import fingerprints
 from streamer.fingerprint.hashing import hash_text
-from streamer.fingerprint.minhash.kernels import NOTHING, smallest
 from streamer.fingerprint.minhash.minhash import MinHasher, bin_values
 from streamer.fingerprint.minhash.shingles import Shingles, shingle_characters
 from streamer.records.reason import Reason
@@ -61,23 +60,6 @@ def estimates(found: np.ndarray, others: np.ndarray, bin_bits: int = 8) -> np.nd
     return similarities
 
 
-def test_the_example_of_the_literature() -> None:
-    """Rows a to e, four sets, h1(x) = (x + 1) mod 5 and h2(x) = (2 x + 1) mod 5: one cell per set and function."""
-    sets = ["ab", "bcd", "ade", "de"]
-    functions = [lambda x: (x + 1) % 5, lambda x: (2 * x + 1) % 5]
-    members = [
-        (number * 2 + which, function("abcde".index(row)))
-        for number, rows in enumerate(sets)
-        for row in rows
-        for which, function in enumerate(functions)
-    ]
-    cells, hashes = np.array(members).T
-    minima = np.full(9, NOTHING)
-    smallest(cells.astype(np.int64), hashes.astype(np.uint64), minima)
-    assert minima[:8].reshape(4, 2).T.tolist() == [[1, 2, 0, 0], [1, 0, 1, 2]]
-    assert minima[8] == NOTHING, "a cell without members"
-
-
 @pytest.mark.parametrize("bins", [64, 128, 256])
 @pytest.mark.parametrize("bin_bits", [4, 8])
 @examples(8)
@@ -109,20 +91,6 @@ def test_spacing_and_writing_change_no_word() -> None:
     glued = ["rainoverthe harbour city 渔民们出海捕鱼", forms[0]]
     words = hasher(shingles="words", features_min=1).fingerprint(glued).fingerprints
     assert (words[0] != words[1]).any()
-
-
-def test_a_changed_word_costs_as_many_shingles_as_a_shingle_has_words() -> None:
-    words = [f"word{number}" for number in range(40)]
-    changed = [*words[:20], "other", *words[21:]]
-    for size in (1, 2, 3, 5):
-        count = 40 - size + 1
-        one, other = (
-            np.array(word_shingles_by_definition(" ".join(some), size), np.uint64) for some in (words, changed)
-        )
-        shared = len(np.intersect1d(one, other))
-        assert shared == count - size
-        found = hasher(bins=256, shingles="words", shingle_words=size).fingerprint([" ".join(words), " ".join(changed)])
-        assert abs(estimates(*found.fingerprints[:, None]).item() - shared / (2 * count - shared)) < 0.1
 
 
 @pytest.mark.parametrize(

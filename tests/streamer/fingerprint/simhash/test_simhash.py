@@ -25,31 +25,6 @@ def written(sums: npt.NDArray[np.int64], bits: int) -> list[int]:
 # --- the worked examples ---------------------------------------------------------------------------------------------
 
 
-def test_two_features_of_six_bits() -> None:
-    hashes, weights, bounds = column([0b100101, 0b101011]), np.array([4, 5]), np.array([0, 2])
-    assert written(bit_sums(hashes, weights, bounds), 6) == [9, -9, 1, -1, 1, 9]
-    assert simhash(hashes, weights, bounds)[0, 0] == 0b101011
-
-
-def test_five_features_of_three_bits_and_their_hyperplanes() -> None:
-    vectors = np.array([(1, -1, 1), (-1, 1, 1), (1, -1, -1), (-1, -1, 1), (1, 1, -1)])
-    weights, bounds = np.array([1, 2, 0, 3, 0]), np.array([0, 5])
-    hashes = column([int("".join("1" if sign > 0 else "0" for sign in vector), 2) for vector in vectors])
-    sums = written(bit_sums(hashes, weights, bounds), 3)
-    assert sums == [-4, -2, 6]
-    assert simhash(hashes, weights, bounds)[0, 0] == 0b001
-    hyperplanes = np.array([(1, -1, 1, -1, 1), (-1, 1, -1, -1, 1), (1, 1, -1, 1, -1)])
-    assert (hyperplanes @ weights).tolist() == sums
-    assert (hyperplanes == vectors.T).all()
-
-
-def test_five_features_of_four_bits() -> None:
-    hashes, bounds = column([0b1010, 0b1100, 0b1110, 0b1000, 0b0001]), np.array([0, 5])
-    weights = np.ones(5, np.int64)
-    assert written(bit_sums(hashes, weights, bounds), 4) == [3, -1, -1, -3]
-    assert simhash(hashes, weights, bounds)[0, 0] == 0b1000
-
-
 def test_a_sum_of_zero_gives_a_zero_bit() -> None:
     hashes, weights, bounds = column([0b1100, 0b1010]), np.array([7, 7]), np.array([0, 2])
     assert written(bit_sums(hashes, weights, bounds), 4) == [14, 0, 0, -14]

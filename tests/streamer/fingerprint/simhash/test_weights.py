@@ -16,7 +16,6 @@ from streamer.fingerprint.simhash.weights import (
     fixed,
     in_title,
     marked,
-    multiply,
     present,
     sentences,
     shingle_weights,
@@ -42,11 +41,6 @@ def test_the_density_of_topic_lengths_is_highest_at_four_and_five_characters(cha
     assert topic_length_factor(characters) / FACTOR_UNIT == pytest.approx(1 + density, abs=5e-5)
 
 
-def test_very_long_words_have_a_factor_of_one() -> None:
-    assert topic_length_factor(40) == FACTOR_UNIT
-    assert topic_length_factor(100_000) == FACTOR_UNIT
-
-
 def test_no_topic_length_factor_is_close_to_a_rounding_border() -> None:
     """So another machine's exponential gives the same whole numbers."""
     with localcontext(prec=50):
@@ -58,17 +52,6 @@ def test_no_topic_length_factor_is_close_to_a_rounding_border() -> None:
 
 
 # --- word length -----------------------------------------------------------------------------------------------------
-
-
-def test_the_longest_word_counts_twice_and_the_shortest_once() -> None:
-    """Lengths 1, 2, 5 and 3: (length - 1) / (5 - 1) is 0, 1/4, 1 and 1/2."""
-    factors = word_length_factors(np.array([1, 2, 5, 3]), np.array([0, 4]))
-    assert (factors / FACTOR_UNIT).tolist() == [1.0, 1.25, 2.0, 1.5]
-
-
-def test_words_of_one_length_count_once() -> None:
-    assert word_length_factors(np.array([3, 3, 1]), np.array([0, 0, 2, 3, 3])).tolist() == [FACTOR_UNIT] * 3
-    assert word_length_factors(np.zeros(0, np.int64), np.array([0, 0])).tolist() == []
 
 
 @given(st.lists(st.lists(st.integers(1, 30), max_size=6), max_size=5))
@@ -165,13 +148,3 @@ def test_the_weight_of_a_feature_is_its_total_or_its_mean_times_one_and_the_loga
     assert feature_weights(totals, counts, None).tolist() == [6 * FACTOR_UNIT]
     logarithms = np.array([fixed(1 + math.log(3))])
     assert feature_weights(totals, counts, logarithms)[0] / FACTOR_UNIT == pytest.approx(4.1972, abs=1e-4)
-
-
-@given(st.integers(0, 100 * FACTOR_UNIT), st.integers(0, 100 * FACTOR_UNIT))
-def test_products_are_rounded_to_the_nearest(left: int, right: int) -> None:
-    assert multiply(np.array([left]), np.array([right]))[0] == (2 * left * right + FACTOR_UNIT) // (2 * FACTOR_UNIT)
-
-
-def test_a_factor_of_one_changes_nothing() -> None:
-    factors = np.array([0, 1, FACTOR_UNIT, 123_456_789])
-    assert multiply(factors, np.full(4, fixed(1.0))).tolist() == factors.tolist()

@@ -296,15 +296,6 @@ def test_a_list_of_markers_without_a_factor_is_refused(tmp_path: Path) -> None:
 # --- the batch and the stamp -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(RECKONED))
-def test_a_fingerprint_does_not_depend_on_its_batch(name: str) -> None:
-    texts = [TEXT, "", "总之很好", TEXT[:40], TEXT[40:]]
-    titles = [TITLE, "灯光", "", "大桥", TITLE]
-    whole = fingerprinter(name).fingerprint(texts, titles).fingerprints
-    for row, (text, title) in enumerate(zip(texts, titles, strict=True)):
-        assert (fingerprinter(name).fingerprint([text], [title]).fingerprints[0] == whole[row]).all()
-
-
 def test_a_factor_that_is_switched_off_leaves_the_stamp_as_it_was() -> None:
     stamp = Fingerprinter(said()).stamp()
     assert set(stamp) == {

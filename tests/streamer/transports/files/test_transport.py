@@ -33,6 +33,7 @@ from streamer.transports.transport import FINISHED, Assigned, Transport
 from tests.support.examples import examples
 from tests.support.file_filter import SMALL, Crashed, Decider, Disk, begin, filter_files, outputs, pipe_of
 from tests.support.paths import ROOT
+from tests.support.tiers import first_of
 
 CONTENT = b"one\ntwo\r\none\n-\n\xff\xfe\nthree\ntwo\ntwo\r\nfour\nlast"
 
@@ -202,7 +203,7 @@ def crash_at_every_step(
     raise AssertionError("never came to the end")
 
 
-@pytest.mark.parametrize("compression", [None, "gz", "zst"])
+@pytest.mark.parametrize("compression", first_of(None, "gz", "zst"))
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power cut"])
 def test_a_crash_at_any_step_changes_no_byte_of_the_outputs(
     tmp_path: Path, power: bool, compression: str | None
@@ -210,24 +211,13 @@ def test_a_crash_at_any_step_changes_no_byte_of_the_outputs(
     assert crash_at_every_step(tmp_path, two_files(tmp_path), power=power, compression=compression) == []
 
 
-@pytest.mark.parametrize("compression", [None, "gz", "zst"])
+@pytest.mark.parametrize("compression", first_of(None, "gz", "zst"))
 def test_the_crash_test_notices_a_disk_that_does_not_keep_the_outputs(tmp_path: Path, compression: str | None) -> None:
     assert crash_at_every_step(tmp_path, two_files(tmp_path), power=True, lying=True, compression=compression)
 
 
 def test_the_crash_test_notices_an_index_that_does_not_keep_its_verdicts(tmp_path: Path) -> None:
     assert crash_at_every_step(tmp_path, two_files(tmp_path), power=False, with_journal=False)
-
-
-@pytest.mark.parametrize("point", ["before_outputs", "after_outputs", "after_checkpoint"])
-def test_a_crash_at_each_hook_changes_no_byte_of_the_outputs(tmp_path: Path, point: str) -> None:
-    paths = two_files(tmp_path)
-    decider = Decider()
-    for _ in range(3):
-        with pytest.raises(Crashed):
-            filter_files(paths, tmp_path / "out", decider, hooks=DeliveryHooks(**{point: crash}))
-    filter_files(paths, tmp_path / "out", decider)
-    assert outputs(tmp_path / "out") == undisturbed(tmp_path, paths)
 
 
 def test_a_pipe_fed_again_after_a_crash_goes_on_where_it_was(tmp_path: Path) -> None:

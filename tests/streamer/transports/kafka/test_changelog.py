@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from kafka import TopicPartition
 from structlog.testing import capture_logs
 
-from index.entry import Position, Source
+from index.entry import Source
 from streamer.errors import BrokerUnavailable, TransactionHanging
-from streamer.records.record import Destination, Headers, Record
-from streamer.records.route import POSITION, STREAM, parse_position
+from streamer.records.record import Destination, Record
+from streamer.records.route import POSITION, STREAM
 from streamer.settings.settings import Batching, Settings
 from streamer.transports.kafka import changelog, topic_reader
 from streamer.transports.kafka.changelog import SourceOrder, read_changelog
@@ -25,7 +25,7 @@ from streamer.transports.kafka.unreadable import Damages
 from streamer.transports.output_log import portions
 from tests.support.examples import examples
 from tests.support.memory_broker import Stored
-from tests.support.transport_worlds import KafkaWorld, begin, committed_records, make_settings, read_batch, routed
+from tests.support.transport_worlds import make_settings
 
 SOURCES = [Source("stream", number) for number in range(3)]
 
@@ -85,16 +85,6 @@ def test_nothing_is_lost_where_too_much_would_have_to_be_held(deliveries: list[t
     assert sorted(found, key=lambda each: each.offset) == [each for _, each in written]
 
 
-def test_a_record_waits_for_the_partition_that_may_hold_an_earlier_one() -> None:
-    order = SourceOrder([0, 1])
-    order.add(0, record(SOURCES[0], 5))
-    assert list(order.ready()) == []
-    order.add(1, record(SOURCES[0], 3))
-    assert [each.offset for each in order.ready()] == [3]
-    order.finish(1)
-    assert [each.offset for each in order.ready()] == [5]
-
-
 def test_what_is_held_beyond_the_limit_comes_out_and_later_records_wait_again() -> None:
     order = SourceOrder([0, 1], held_bytes_max=3)
     for offset in range(4):
@@ -117,10 +107,6 @@ def test_portions_keep_the_bounds_and_never_hold_a_position_twice() -> None:
     ]
     by_count = portions([record(one, offset) for offset in range(5)], Batching(records_max=2, bytes_max=100))
     assert [[each.offset for each in portion] for portion in by_count] == [[0, 1], [2, 3], [4]]
-
-
-def test_an_empty_portion_shows_that_time_passes() -> None:
-    assert list(portions([], Batching())) == [[]]
 
 
 # --- outputs read through a consumer ----------------------------------------------------------------------------------
@@ -304,15 +290,6 @@ def test_only_the_end_of_an_output_is_read_where_only_its_end_is_wanted() -> Non
     assert 10 <= outputs.handed_out <= 40
 
 
-def test_a_source_that_was_silent_for_long_is_looked_for_farther_back() -> None:
-    silent, loud = SOURCES[:2]
-    outputs = Outputs([output_of(silent, range(100)) + output_of(loud, range(100))])
-    batches = restored(outputs, {silent: range(95, 200), loud: range(95, 200)}, stretch=5)
-    assert [(each.source, each.offset) for portion in batches for each in portion] == [
-        (source, offset) for source in (silent, loud) for offset in range(95, 100)
-    ]
-
-
 @pytest.mark.parametrize("start", [0, 15])
 def test_records_behind_an_open_transaction_are_waited_for_with_signs_of_life(
     monkeypatch: pytest.MonkeyPatch, start: int
@@ -388,47 +365,3 @@ def test_every_destination_has_a_topic_of_its_own() -> None:
     chosen = make_settings()
     topics = chosen.topics
     assert [topic_of(chosen, each) for each in Destination] == [topics.unique, topics.duplicate, topics.dead_letter]
-
-
-@pytest.mark.kafka
-def test_a_lost_tail_is_found_from_the_end_without_reading_the_whole_output(
-    kafka: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = KafkaWorld(kafka.bootstrap_servers)
-    world.set_up(partitions=2, records_max=10)
-    for partition in (0, 1):
-        world.write([Stored(f"{number}".encode(), b"document") for number in range(200)], partition=partition)
-    transport = world.transport()
-    sources = begin(transport).sources
-    delivered = 0
-    while delivered < 400:
-        batch = read_batch(transport)
-        transport.deliver(batch, [routed(each) for each in batch.records])
-        delivered += len(batch.records)
-    monkeypatch.setattr(changelog, "SEARCH_OFFSETS", 8)
-    parsed: list[object] = []
-
-    def parse_and_count(headers: Headers) -> Position | None:
-        parsed.append(headers)
-        return parse_position(headers)
-
-    monkeypatch.setattr(changelog, "parse_position", parse_and_count)
-    for starts in ((0, 190), (1, 1), (150, 60), (195, 198), (200, 200)):
-        parsed.clear()
-        ranges = {source: range(start, 1_000) for source, start in zip(sources, starts, strict=True)}
-        found = [each for portion in transport.changelog(ranges, [Destination.UNIQUE]) for each in portion]
-        for source in sources:
-            assert [each.offset for each in found if each.source == source] == list(range(ranges[source].start, 200))
-    only_last = {transport_tail(world): range(195, 1_000)}
-    parsed.clear()
-    assert sum(len(portion) for portion in transport.changelog(only_last, [Destination.UNIQUE])) == 5
-    assert len(parsed) < 400, "the whole output was read"
-    world.tear_down()
-
-
-def transport_tail(world: KafkaWorld) -> Source:
-    """The source whose records were delivered last."""
-    found = committed_records(world.settings.kafka.bootstrap_servers[0], world.settings.topics.unique)
-    position = parse_position(found[-1].headers)
-    assert position is not None
-    return position.source
