@@ -20,7 +20,7 @@ from index.storage.parameters import Parameters
 from index.tools import Importer, snapshot
 from tests.support.answers import answers_of
 from tests.support.brute_force_frames import BruteForceFrames
-from tests.support.brute_force_index import BruteForceIndex
+from tests.support.brute_force_index import OTHER_TEXT, SHARED_ID, BruteForceIndex
 from tests.support.entries import ONE, Row, ends_of, entries_of
 from tests.support.examples import examples
 from tests.support.framed_sites import BINS, PARAMETERS, batch_of, hosts_of, site, told
@@ -67,7 +67,8 @@ def test_documents_are_decided_as_brute_force_does_however_they_are_batched(
     cuts = data.draw(st.sampled_from([cuts, list(range(1, count))]))
     root = RootRule(6, data.draw(st.integers(0, 2))) if insert == "root" else None
     oracle = BruteForceIndex(3, recrawl=policy, root=root, longer=1_000)
-    recrawl, parameters = Recrawl(policy), Parameters(64, 3, insert, root=root)
+    recrawl = Recrawl(policy, other_reasons={0: OTHER_TEXT}, shared_reasons={0: SHARED_ID})
+    parameters = Parameters(64, 3, insert, root=root)
     with TemporaryDirectory() as folder:
         with opened(Path(folder), parameters, sizes=SMALL, recrawl=recrawl, longer=TENTH) as index:
             for part in parts_of(rows, cuts):

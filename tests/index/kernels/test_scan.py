@@ -229,10 +229,10 @@ def test_a_memtable_that_grows_keeps_what_it_had() -> None:
 
 def test_compiling_ahead_leaves_no_kernel_out() -> None:
     program = (
-        "from index.kernels import bins, checksums, hash_segments, judge, leaves, meet, memtable, scan, sort, walk\n"
+        "from index.kernels import bins, checksums, hash_segments, judge, leaves, meet, memtable, scan, sort, versions, walk\n"
         "from index.tools.warm_up import compile_kernels\n"
         "compile_kernels()\n"
-        "modules = (bins, checksums, hash_segments, judge, leaves, meet, memtable, scan, sort, walk)\n"
+        "modules = (bins, checksums, hash_segments, judge, leaves, meet, memtable, scan, sort, versions, walk)\n"
         "found = [one for module in modules for one in vars(module).values() if hasattr(one, 'signatures')]\n"
         # The code of those that kernels call is in their callers.
         "called = {name for one in found for name in one.py_func.__code__.co_names}\n"
