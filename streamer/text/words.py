@@ -1,4 +1,4 @@
-"""Normalised characters -> words.
+"""Characters in the compared form -> words.
 
 A segmenter splits Han runs (`segmentation`). In scripts with spaces, runs of letters and digits are words. Scripts without
 spaces yield overlapping character shingles. `characters.Rule` has every character's role.
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from streamer.text import segmentation, word_kernels
 from streamer.text.characters import Characters, decode, fold, ragged, rule_table
+from streamer.text.compared import compared
 from streamer.text.segmentation import Segmenter, segmenter
 
 _BLANK = 0x20
@@ -49,11 +50,11 @@ class Words:
 
 def words(texts: Sequence[str], name: segmentation.Name, character_shingle_size: int) -> list[list[str]]:
     """Every text's words as strings, in reading order; none without letters and digits."""
-    return split(fold(texts), segmenter(name), character_shingle_size).strings()
+    return split(compared(fold(texts)), segmenter(name), character_shingle_size).strings()
 
 
 def split(characters: Characters, han: Segmenter, character_shingle_size: int) -> Words:
-    """The words of a batch of normalised texts.
+    """The words of a batch of texts in the compared form.
 
     Words hold letters, marks, digits and inner apostrophes only, and end with their text. A mark belongs to the letter
     before it. In scripts with spaces, an apostrophe between two letters, the first with its marks,

@@ -19,6 +19,7 @@ from streamer.fingerprint.minhash.shingles import Shingles, shingle_characters
 from streamer.records.reason import Reason
 from streamer.settings.settings import Minhash
 from streamer.text.characters import fold, normalise
+from streamer.text.compared import compared
 from streamer.text.words import words as words_of
 from tests.support.examples import examples
 from tests.support.pinned_signatures import PINNED, TEXTS
@@ -43,7 +44,9 @@ def by_definition(text: str, chosen: Minhash) -> list[int]:
     if chosen.shingles == "words":
         hashes = word_shingles_by_definition(text, chosen.shingle_words)
     else:
-        found = shingle_characters(fold([text]), chosen.shingle_characters_wide, chosen.shingle_characters_narrow)
+        found = shingle_characters(
+            compared(fold([text])), chosen.shingle_characters_wide, chosen.shingle_characters_narrow
+        )
         hashes = found.hashes.tolist()
     smallest_of: dict[int, int] = {}
     for value in hashes:
