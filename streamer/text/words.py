@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from streamer.text import segmentation, word_kernels
 from streamer.text.characters import Characters, decode, fold, ragged, rule_table
-from streamer.text.compared import compared
 from streamer.text.segmentation import Segmenter, segmenter
 
 _BLANK = 0x20
@@ -50,7 +49,7 @@ class Words:
 
 def words(texts: Sequence[str], name: segmentation.Name, character_shingle_size: int) -> list[list[str]]:
     """Every text's words as strings, in reading order; none without letters and digits."""
-    return split(compared(fold(texts)), segmenter(name), character_shingle_size).strings()
+    return split(fold(texts), segmenter(name), character_shingle_size).strings()
 
 
 def split(characters: Characters, han: Segmenter, character_shingle_size: int) -> Words:

@@ -34,7 +34,7 @@ def hasher(**changes: Any) -> MinHasher:
 
 def word_shingles_by_definition(text: str, size: int) -> list[int]:
     """The hashes of the runs of words of one text."""
-    words = words_of([text], "compiled", 1)[0]
+    words = words_of([compared(fold([text])).text(0)], "compiled", 1)[0]
     hashes = [xxhash.xxh3_64_intdigest(word.encode()) for word in words]
     return [chained(hashes[at : at + size]) for at in range(max(len(words) - size + 1, min(len(words), 1)))]
 
