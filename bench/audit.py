@@ -100,7 +100,12 @@ def sampled(documents: Sequence[Audited], one_in: int, seed: int) -> list[Judged
     with tempfile.TemporaryDirectory() as folder:
         kept = AuditStore(Path(folder), 2**40)
         kept.add(
-            [replace(each, least=sample.least) for each, sample in zip(documents, chosen, strict=True) if sample], 0.0
+            [
+                replace(each, least=sample.least, one_in=one_in)
+                for each, sample in zip(documents, chosen, strict=True)
+                if sample
+            ],
+            0.0,
         )
         return kept.judged()
 
@@ -136,7 +141,7 @@ def main(file: Path, seeds: int, chances: str, overrides: tuple[str, ...]) -> No
         ]
         for name, estimates in (
             ("recall", [recall(each, limits.similarity_min) for each in seen]),
-            ("precision", [precision(each, replace(limits, one_in=one_in)) for each in seen]),
+            ("precision", [precision(each, limits) for each in seen]),
         ):
             table.add_row(str(one_in), name, f"{truth[name]:.4f}", *figures(estimates, truth[name]))
     Console().print(table)

@@ -39,6 +39,7 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import load
 from streamer.text import normalisation
 from streamer.text.characters import Characters
+from streamer.text.same_letters import as_same_letters, without_accents
 
 SCHEMES = ("simhash", "minhash")
 STEPS = ("widths", "case", "invisible", "markup", "simplify")
@@ -114,8 +115,9 @@ def _formed(text: str, steps: Sequence[str]) -> str:
     composed = "NFKC" if "widths" in steps else "NFC"
     fold: Callable[[str], str] = str.casefold if "case" in steps else str
     seen = _INVISIBLE.sub("", text) if "invisible" in steps else text
-    once = unicodedata.normalize(composed, fold(unicodedata.normalize("NFD", seen)))
-    return unicodedata.normalize(composed, fold(once))
+    decomposed = unicodedata.normalize(composed.replace("C", "D"), as_same_letters(seen))
+    once = unicodedata.normalize(composed, as_same_letters(fold(decomposed)))
+    return unicodedata.normalize(composed, without_accents(unicodedata.normalize(composed, fold(once))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from streamer.fingerprint.minhash.shingles import shingle_characters
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.relation import RATIO_UNITS, new_shares
 from streamer.settings.settings import Fingerprint, Minhash
+from streamer.text.compared import compared
 from streamer.text.normalisation import Normaliser
 
 TEASERS, SHORTER = (0.6, 0.7, 0.8, 0.9), (0.7, 0.8, 0.85, 0.9, 0.95)
@@ -120,7 +121,10 @@ def shingle_sets(texts: Sequence[str], rows: set[int]) -> dict[int, set[int]]:
     chosen, normaliser = SETTING.minhash, Normaliser(Fingerprint())
     assert isinstance(chosen, Minhash)
     sizes = chosen.shingle_characters_wide, chosen.shingle_characters_narrow
-    return {row: set(shingle_characters(normaliser.characters([texts[row]]), *sizes).hashes.tolist()) for row in rows}
+    return {
+        row: set(shingle_characters(compared(normaliser.characters([texts[row]])), *sizes).hashes.tolist())
+        for row in rows
+    }
 
 
 def unlike_rows(stream: Stream, decided: Decided) -> list[int]:

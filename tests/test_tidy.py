@@ -32,14 +32,14 @@ CODE_LINES_MAX = {
     "index/versions": 216,
     "streamer": 122,
     "streamer/ask": 712,
-    "streamer/audit": 426,
+    "streamer/audit": 449,
     "streamer/clusters": 207,
-    "streamer/cli": 1598,
+    "streamer/cli": 1600,
     "streamer/demo": 493,
     "streamer/doctor": 460,
-    "streamer/evaluation": 1133,
+    "streamer/evaluation": 1221,
     "streamer/explain": 1106,
-    "streamer/fingerprint": 1306,
+    "streamer/fingerprint": 1309,
     "streamer/flink": 499,
     "streamer/give_back": 426,
     "streamer/index_admin": 713,
@@ -48,14 +48,14 @@ CODE_LINES_MAX = {
     "streamer/records": 1921,
     "streamer/service": 2659,
     "streamer/settings": 840,
-    "streamer/text": 1603,
+    "streamer/text": 1758,
     "streamer/transports": 5774,
     "streamer/verification": 1304,
-    "streamer/what_if": 449,
+    "streamer/what_if": 495,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 50_400, "bench": 7_310, "deploy": 3_950}
+OTHER_CODE_LINES_MAX = {"tests": 50_850, "bench": 7_370, "deploy": 3_950}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

@@ -12,7 +12,7 @@ One LMDB file with seventeen tables. Table `chunks` holds the segments, table `a
 Every value ends with its checksum, which is not drawn below: XXH64 of table, key and value, <u64 (see `file.checksums`).
  `store` appends it, checks it and removes it. All other checksums are XXH64 too.
 
-    meta       "stamp"                             -> JSON {"format": 10, "bits": .., "distance_max": .., ..}
+    meta       "stamp"                             -> JSON {"format": 14, "bits": .., "distance_max": .., ..}
                "identity"                          -> 16 random bytes, drawn at creation; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64

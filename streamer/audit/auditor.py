@@ -27,6 +27,7 @@ class Auditor:
 
     def __init__(self, settings: Settings, index: Index) -> None:
         self._index = index
+        self._one_in = settings.audit.one_in
         self._store = store_of(settings, self._counting)
 
     def observe(self, entries: Entries, samples: Samples, decisions: Decisions, names: Mapping[str, str]) -> None:
@@ -47,6 +48,7 @@ class Auditor:
                     named=verdict.names_original,
                     original="" if original is None else position_text(original, {}),
                     replaces=verdict is Verdict.UPDATE,
+                    one_in=self._one_in,
                 )
             )
         self._store.add(audited, time.time())

@@ -1,7 +1,7 @@
 """Estimates from the sample: recall, precision, lost text, and what another threshold would do; pure.
 
 A sampled document's near-duplicate with similarity J is in the sample too with probability J, so each pair counts 1 / J
-(Horvitz, Thompson 1952).
+(Horvitz, Thompson 1952). A document sampled at one in n counts n times as much, since the rate may change.
 """
 
 import math
@@ -46,24 +46,35 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits in force: of similarity to any document, and to what was kept; and one document in how many is sampled.
+    """Limits in force: of similarity to any document, and to what was kept.
 
-    >>> Limits(0.7, 0.5, one_in=256).chance(0.5)
-    0.501953125
+    >>> Limits(0.7, 0.5).root
+    0.5
     """
 
     similarity_min: float
     root: float
-    one_in: float = math.inf
 
-    def chance(self, similarity: float) -> float:
-        """Probability that a sampled document's original is sampled: by an equal least feature, or by its own."""
-        return similarity + (1 - similarity) / self.one_in
+
+def chance(similarity: float, one_in: int) -> float:
+    """Probability that a sampled document's original is sampled: by an equal least feature, or by its own; 0: unknown rate.
+
+    >>> chance(0.5, one_in=256)
+    0.501953125
+    """
+    return similarity + (1 - similarity) / (one_in or math.inf)
+
+
+def rate(judged: Judged) -> float:
+    """How many documents a sampled one represents; 1 if its rate is unknown."""
+    return float(judged.one_in or 1)
 
 
 def recall(judged: Sequence[Judged], similarity_min: float) -> Estimate:
     """Of documents at least so similar to one that was kept before: share that was dropped, or names it."""
-    return _share([(each.group, 1 / each.kept, float(each.named)) for each in judged if each.kept >= similarity_min])
+    return _share(
+        [(each.group, rate(each) / each.kept, float(each.named)) for each in judged if each.kept >= similarity_min]
+    )
 
 
 def precision(judged: Sequence[Judged], limits: Limits) -> Estimate:
@@ -74,7 +85,7 @@ def precision(judged: Sequence[Judged], limits: Limits) -> Estimate:
     return _share(
         [
             (
-                *(each.group, 1 / limits.chance(each.original)),
+                *(each.group, rate(each) / chance(each.original, each.one_in)),
                 (not _is_wrong(each, limits)) / (1.0 if each.original >= limits.similarity_min else each.nearer_chance),
             )
             for each in judged
@@ -89,9 +100,13 @@ def _is_wrong(judged: Judged, limits: Limits) -> bool:
     return original is not None and (original < limits.root or max(judged.near, original) < limits.similarity_min)
 
 
-def lost(judged: Sequence[Judged], limits: Limits) -> dict[str, float | None]:
+def lost(judged: Sequence[Judged]) -> dict[str, float | None]:
     """Median and 95th percentile of a duplicate's share that is new, by features; None: too few seen."""
-    pairs = [(each.new_share, 1 / limits.chance(each.original)) for each in judged if each.original is not None]
+    pairs = [
+        (each.new_share, rate(each) / chance(each.original, each.one_in))
+        for each in judged
+        if each.original is not None
+    ]
     if len(pairs) < SEEN_MIN:
         return {"p50": None, "p95": None}
     shares, weights = np.array(pairs).T
@@ -119,9 +134,9 @@ def at_threshold(judged: Sequence[Judged], similarity_min: float, limits: Limits
     due, drops = ([each for each in judged if each.kept >= least] for least in (limits.similarity_min, similarity_min))
     return AtThreshold(
         similarity_min,
-        _share([(each.group, 1.0, 1 / each.kept if each.kept >= similarity_min else 0.0) for each in judged]),
-        _share([(each.group, 1 / each.kept, float(each.kept >= similarity_min)) for each in due]),
-        _share([(each.group, 1 / each.kept, float(each.kept >= limits.similarity_min)) for each in drops]),
+        _share([(each.group, rate(each), 1 / each.kept if each.kept >= similarity_min else 0.0) for each in judged]),
+        _share([(each.group, rate(each) / each.kept, float(each.kept >= similarity_min)) for each in due]),
+        _share([(each.group, rate(each) / each.kept, float(each.kept >= limits.similarity_min)) for each in drops]),
     )
 
 

@@ -25,7 +25,7 @@ def limits_of(settings: Settings) -> estimates.Limits:
     """Limits in force. SimHash has none of similarity, so its verdicts are measured by minhash.similarity_min too."""
     similarity_min, by_roots = settings.minhash.similarity_min, settings.index.insert == "root"
     root = settings.index.root_similarity_min if by_roots else similarity_min
-    return estimates.Limits(similarity_min, root, settings.audit.one_in or math.inf)
+    return estimates.Limits(similarity_min, root)
 
 
 def store_of(settings: Settings, counting: Counting | None = None) -> AuditStore:
@@ -38,11 +38,13 @@ def report(settings: Settings, since_seconds: float | None = None) -> dict[str, 
     limits, now_seconds = limits_of(settings), time.time()
     judged = _readable(settings, since_seconds or 0.0)
     windows = {"all": judged}
+    rates = [each.one_in for each in judged] or [settings.audit.one_in]
     if since_seconds is None:
         for name, age in WINDOWS_SECONDS.items():
             windows[name] = [each for each in judged if each.seconds >= now_seconds - age]
     return {
-        "one_in": settings.audit.one_in,
+        "one_in": rates[-1],
+        "one_in_before": sorted({*rates} - {rates[-1]}),
         "sampled": len(judged),
         "similarity_min": limits.similarity_min,
         **{name: estimated(chosen, limits) for name, chosen in windows.items()},
@@ -66,9 +68,13 @@ def estimates_of(settings: Settings) -> dict[str, Any]:
 
 
 def _readable(settings: Settings, since_seconds: float = 0.0) -> list[Judged]:
-    """The sample; nothing of a damaged one, which the next document replaces."""
+    """The sample; nothing of a damaged one, which the next document replaces.
+
+    Documents from earlier builds have no rate, so they get the one in force.
+    """
     try:
-        return store_of(settings).judged(since_seconds)
+        judged = store_of(settings).judged(since_seconds)
+        return [each if each.one_in else each._replace(one_in=settings.audit.one_in) for each in judged]
     except OSError as error:
         log.warning("the audit cannot be read", reason=str(error))
         return []
@@ -97,7 +103,7 @@ def estimated(judged: Sequence[Judged], limits: estimates.Limits) -> dict[str, A
     return {
         "recall": asdict(estimates.recall(judged, limits.similarity_min)),
         "precision": asdict(estimates.precision(judged, limits)),
-        "lost": estimates.lost(judged, limits),
+        "lost": estimates.lost(judged),
     }
 
 
@@ -135,7 +141,8 @@ def tables(values: dict[str, Any]) -> RenderableType:
         # A drop is doubtful for its likeness to its original, another verdict for that to what was kept.
         similarity = each["kept"] if each["original"] is None else each["original"]
         doubtful.add_row(each["was"], each["position"], f"{similarity:.3f}", each["kept_position"])
-    parts: list[RenderableType] = [f"{values['sampled']:,} documents, one in {values['one_in']:,}", "", head, "", other]
+    rates = [f"one in {values['one_in']:,}", *(f"before that in {each:,}" for each in values["one_in_before"])]
+    parts: list[RenderableType] = [f"{values['sampled']:,} documents, {', '.join(rates)}", "", head, "", other]
     if values["wrong"]:
         parts += ["", doubtful]
     return Group(*parts)

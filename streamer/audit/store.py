@@ -42,7 +42,8 @@ CREATE TABLE IF NOT EXISTS sample (
     number INTEGER PRIMARY KEY, place TEXT NOT NULL UNIQUE, position TEXT NOT NULL, id TEXT NOT NULL, host TEXT NOT NULL,
     least BLOB NOT NULL, seconds REAL NOT NULL, dropped INTEGER NOT NULL, named INTEGER NOT NULL, kept INTEGER NOT NULL,
     kept_similarity REAL NOT NULL, kept_place TEXT NOT NULL, near_similarity REAL NOT NULL, original_similarity REAL,
-    new_share REAL, nearer_chance REAL NOT NULL, copy_of TEXT NOT NULL, features BLOB NOT NULL
+    new_share REAL, nearer_chance REAL NOT NULL, copy_of TEXT NOT NULL, features BLOB NOT NULL,
+    one_in INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS by_least ON sample (least);
 """
@@ -59,6 +60,7 @@ class Audited:
     named     whether it names another document
     original  that document's place; "" without one
     replaces  whether it replaces that document
+    one_in    one document in how many the sample has; 0: unknown
 
     >>> Audited("t/0/7", "pages.jsonl/0/7", "a", "", 1, np.zeros(0, np.uint32), False, False).original
     ''
@@ -74,6 +76,7 @@ class Audited:
     named: bool
     original: str = ""
     replaces: bool = False
+    one_in: int = 0
 
 
 class Judged(NamedTuple):
@@ -84,7 +87,8 @@ class Judged(NamedTuple):
     near       to the nearest one, kept or dropped
     original   to its original, if dropped; None: not dropped, or the original is not in the sample
     new_share  share of its features that are not in the original
-    nearer_chance  where the original is in the sample: chance that one nearer is too; 1 if none nearer was found
+    nearer_chance  if the original is in the sample: chance that one nearer is too; 1 if none nearer was found
+    one_in     one document in how many was sampled when it came; 0: unknown
 
     >>> of_document, is_dropped = ("pages/0/7", "a", "a.example", b"", 0.0), True
     >>> judged = Judged(*of_document, is_dropped, True, 0.6, "pages/0/2", near=0.9, original=0.9, new_share=0.05, nearer_chance=1)
@@ -105,6 +109,7 @@ class Judged(NamedTuple):
     original: float | None
     new_share: float | None
     nearer_chance: float = 1.0
+    one_in: int = 0
 
 
 class AuditStore:
@@ -141,6 +146,7 @@ class AuditStore:
             with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
                 connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;" + _SCHEMA)
                 connection.execute("BEGIN IMMEDIATE")
+                _know_rates(connection)
                 standing = [_add(connection, document, at_seconds) for document, at_seconds in self._waiting]
                 _correct_kept(connection, standing, self._counting)
                 _evict(connection, self._bytes_max)
@@ -166,13 +172,24 @@ class AuditStore:
             with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=_BUSY_SECONDS)) as connection:
                 rows = connection.execute(
                     "SELECT a.position, a.id, a.host, a.least, a.seconds, a.dropped, a.named, a.kept_similarity, "
-                    "coalesce(b.position, ''), a.near_similarity, a.original_similarity, a.new_share, a.nearer_chance "
-                    "FROM sample a LEFT JOIN sample b ON b.place = a.kept_place WHERE a.seconds >= ? ORDER BY a.number",
+                    "coalesce(b.position, ''), a.near_similarity, a.original_similarity, a.new_share, a.nearer_chance, "
+                    f"{'a.one_in' if _knows_rates(connection) else '0'} FROM sample a "
+                    "LEFT JOIN sample b ON b.place = a.kept_place WHERE a.seconds >= ? ORDER BY a.number",
                     (since_seconds,),
                 )
                 return [Judged._make((*row[:5], bool(row[5]), bool(row[6]), *row[7:])) for row in rows]
         except sqlite3.DatabaseError as error:
             raise OSError(f"{self.path}: {error}") from error
+
+
+def _knows_rates(connection: sqlite3.Connection) -> bool:
+    return any(column[1] == "one_in" for column in connection.execute("PRAGMA table_info(sample)"))
+
+
+def _know_rates(connection: sqlite3.Connection) -> None:
+    """Let a sample that an earlier build began hold rates."""
+    if not _knows_rates(connection):
+        connection.execute("ALTER TABLE sample ADD COLUMN one_in INTEGER NOT NULL DEFAULT 0")
 
 
 def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> list[tuple[str, float, str]]:
@@ -217,7 +234,7 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> l
         *(None, document.place, document.position, document.id, document.host, least, seconds),
         *(document.dropped, document.named, not document.dropped, *(standing or [("", 0.0, "")])[0][1:]),
         *(similarities[alike].max(initial=0.0), original, new_share, nearer_chance),
-        *(copy_of, (np.setxor1d(own, theirs[0], assume_unique=True) if copy_of else own).tobytes()),
+        *(copy_of, (np.setxor1d(own, theirs[0], assume_unique=True) if copy_of else own).tobytes(), document.one_in),
     )
     connection.execute(f"INSERT INTO sample VALUES ({', '.join('?' * len(columns))})", columns)
     return standing

@@ -113,12 +113,12 @@ def idf_build(chosen: options.Chosen, files: Sequence[Path], out: Path, document
 def scores(
     chosen: options.Chosen, folders: Sequence[Path], tries: Sequence[str], groups: str | None, picture: Path | None
 ) -> None:
-    """Measure precision, recall and F1 on labelled FOLDERS, and how much text the dropped duplicates lose.
+    """Measure precision, recall and F1 on labelled FOLDERS, and how much text and how many sentences drops lose.
 
     docs/methods.md describes the folders. A folder may also be a JSON Lines file of labelled pairs:
     {"a": text, "b": text, "label": true or false}.
     """
-    from streamer.evaluation.losses import losses
+    from streamer.evaluation.losses import losses, lost_sentences
     from streamer.evaluation.report import Evaluation, page, table
     from streamer.evaluation.scores import UNIQUE_BELOW, entering_all
     from streamer.evaluation.sets import read_set
@@ -142,6 +142,7 @@ def scores(
             prints = each.fingerprint(scheme)
             decided = prints.decided(parameters, longer_of(settings.index))
             seconds = time.process_time() - begin
+            normaliser = Normaliser(settings.fingerprint)
             evaluations.append(
                 Evaluation(
                     each.name,
@@ -153,7 +154,8 @@ def scores(
                     seconds / max(len(prints), 1) * 1e6,
                     each.floor > UNIQUE_BELOW,
                     int((decided.extended >= 0).sum()),
-                    losses(each, decided, Normaliser(settings.fingerprint)),
+                    losses(each, decided, normaliser),
+                    lost_sentences(each, decided, normaliser),
                 )
             )
     show([each.as_json() for each in evaluations], table(evaluations), soft_wrap=False)
@@ -213,7 +215,8 @@ def calibrate(
 
     Prints a settings file to standard output. The first documents of FILES are the sample for false duplicates. Labelled
     pairs show missed duplicates; without --pairs, the command generates near-duplicates by edits. Without FILES, the first
-    texts of the pairs are the sample. docs/methods.md explains the figures.
+    texts of the pairs are the sample. Among about equally good settings it takes those that lose the fewest sentences.
+    docs/methods.md explains the figures.
     """
     from streamer.evaluation.calibration import best, fragment, labelled_sample, make_sample, trials
     from streamer.evaluation.report import recommendation, trial_table

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 
 import numpy as np
+import numpy.typing as npt
 
 from index import DISTANCE_MAX, Kind, Parameters
 from index.tools import compile_kernels
 from streamer.evaluation.dice import Dice
 from streamer.evaluation.scores import DUPLICATE_MIN, UNIQUE_BELOW, Scores, Truth, admit, pairs_flagged, score
+from streamer.evaluation.sentences import NO_SENTENCES, Hashes, Sentences, SentencesLost, sentences_of
 from streamer.evaluation.sets import Documents
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
@@ -37,6 +39,9 @@ INDEX_DOCUMENTS = 20_000
 SIMILARITIES_TRIED = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 SHINGLE_CHARACTERS = 5
+
+F1_WORTH_LOSING = 0.01
+"""F1 that settings may lack if they lose fewer sentences: on made-up copies a smaller difference means nothing."""
 
 # A sentence includes its final punctuation and line breaks, so joined sentences equal the text.
 _SENTENCE = re.compile(r"[^\n。！？!?.]*(?:[。！？!?.\n]\s*|$)")
@@ -66,7 +71,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One setting's result on a sample, and its processor time per document.
+    """One setting's result on a sample: scores, processor time per document, and lost sentences.
 
     >>> scores = Scores(true_duplicates=9, false_duplicates=1, missed=0, true_uniques=90)
     >>> Trial("simhash", Settings(), Parameters(bits=128), scores, cpu_us_per_document=80.0).name
@@ -78,6 +83,7 @@ class Trial:
     parameters: Parameters
     scores: Scores
     cpu_us_per_document: float
+    sentences: SentencesLost = NO_SENTENCES
 
     @property
     def name(self) -> str:
@@ -173,6 +179,7 @@ def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> It
     # Load the kernels before the first trial's clock starts.
     compile_kernels()
     count = len(sample.documents)
+    sentences = sentences_of([each.text for each in sample.documents], Normaliser(Fingerprint()))
     similarities: dict[tuple[int, int], float] = {}
     for method, configuration in configurations:
         scheme = scheme_for(configuration.replaced(fingerprint={"markup": "none"}))
@@ -195,21 +202,31 @@ def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> It
                 np.concatenate([sample.truth.different, different]),
             )
             flagged = np.concatenate([pairs_flagged(left, right, parameters), admitted.originals >= 0])
-            yield Trial(
-                method, settings, parameters, score(flagged, truth), (seconds + admitted.cpu_seconds) / count * 1e6
-            )
+            cpu_us = (seconds + admitted.cpu_seconds) / count * 1e6
+            lost = _lost(sentences, admitted.originals < 0)
+            yield Trial(method, settings, parameters, score(flagged, truth), cpu_us, lost)
+
+
+def _lost(sentences: tuple[Hashes, npt.NDArray[np.int64]], kept: npt.NDArray[np.bool_]) -> SentencesLost:
+    hashes, bounds = sentences
+    seen = Sentences()
+    seen.add(hashes, np.repeat(kept, np.diff(bounds)))
+    return seen.lost()
 
 
 def best(tried: Sequence[Trial], false_per_million_max: float) -> Trial:
-    """The highest F1 within `false_per_million_max`, else the fewest false duplicates.
+    """The fewest lost sentences among trials with an F1 of at least the highest less F1_WORTH_LOSING.
 
-    Ties go to the shortest fingerprint, the earliest configuration, and the (stricter) middle threshold: it is safest
+    Only trials within `false_per_million_max` count, else those with the fewest false duplicates. Ties go to the highest F1,
+    the shortest fingerprint, the earliest configuration, and the (stricter) middle threshold: it is safest
     on other documents.
     """
     limit = max(false_per_million_max, min(trial.scores.false_per_million for trial in tried))
     allowed = [trial for trial in tried if trial.scores.false_per_million <= limit]
     highest = max(trial.scores.f1.value for trial in allowed)
-    equal = [trial for trial in allowed if trial.scores.f1.value == highest]
+    good = [trial for trial in allowed if trial.scores.f1.value >= highest - F1_WORTH_LOSING]
+    rank = min((trial.sentences.per_10_000, -trial.scores.f1.value) for trial in good)
+    equal = [trial for trial in good if (trial.sentences.per_10_000, -trial.scores.f1.value) == rank]
     shortest = min(equal, key=lambda trial: trial.parameters.bits)
     same_way = [trial for trial in equal if trial.name == shortest.name]
     same_way.sort(key=lambda trial: trial.parameters.distance_max)

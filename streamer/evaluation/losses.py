@@ -1,4 +1,4 @@
-"""How much text drops lose: each duplicate's share that its original lacks, exact from both texts."""
+"""How much text drops lose: each duplicate's share that its original lacks, exact from both texts; and all lost sentences."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from streamer.evaluation.calibration import shingles
 from streamer.evaluation.scores import Decided
+from streamer.evaluation.sentences import SentencesLost, sentences_lost
 from streamer.evaluation.sets import EvaluationSet
 from streamer.text.normalisation import Normaliser
 
@@ -33,3 +34,10 @@ def losses(documents: EvaluationSet, decided: Decided, normaliser: Normaliser) -
         original, name = (each.id or str(place) for each, place in zip(of_pair, places, strict=True))
         lost.append(Loss(name, original, len(dropped - kept) / max(len(dropped), 1)))
     return sorted(lost, key=lambda loss: -loss.new)
+
+
+def lost_sentences(documents: EvaluationSet, decided: Decided, normaliser: Normaliser) -> SentencesLost:
+    """Sentences that no kept document holds; in a pair the left side is kept."""
+    lefts, rights = documents.documents if documents.others else (), documents.others or documents.documents
+    kept = np.concatenate([np.ones(len(lefts), np.bool_), decided.originals < 0])
+    return sentences_lost([each.text for each in (*lefts, *rights)], kept, normaliser)

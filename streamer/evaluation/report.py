@@ -17,6 +17,7 @@ from streamer.evaluation.chart import Chart
 from streamer.evaluation.curves import curve, drawn
 from streamer.evaluation.losses import Loss
 from streamer.evaluation.scores import Scores, Truth, limit_of
+from streamer.evaluation.sentences import SentencesLost
 from streamer.evaluation.short_texts import Misjudged
 from streamer.evaluation.short_texts import drawn as drawn_short
 from streamer.evaluation.timing import Timing
@@ -33,6 +34,8 @@ EXAMPLES_MAX, SHOWN_MAX = 10, 3
 _FIGURES = ("duplicate if", "precision", "recall", "F1", "false/million", "CPU us")
 """Columns of `_figures`."""
 
+LOST = "lost of 10,000 sentences"
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -42,6 +45,7 @@ class Evaluation:
     lower_bound  whether precision is only a lower bound
     extends      documents that extend their original
     losses       see `losses`
+    sentences    see `lost_sentences`; None: not measured
 
     >>> from streamer.evaluation.scores import truth_of_labels
     >>> scores = Scores(true_duplicates=9, false_duplicates=1, missed=0, true_uniques=90)
@@ -60,6 +64,7 @@ class Evaluation:
     lower_bound: bool
     extends: int = 0
     losses: Sequence[Loss] = ()
+    sentences: SentencesLost | None = None
 
     def as_json(self) -> dict[str, object]:
         """Everything except the distances, with the EXAMPLES_MAX largest losses."""
@@ -83,6 +88,7 @@ class Evaluation:
             "extends": self.extends,
             "new": self.lost,
             "most_new": [loss._asdict() for loss in self.losses[:EXAMPLES_MAX]],
+            "sentences": self.sentences and self.sentences.as_json(),
         }
 
     @property
@@ -96,13 +102,14 @@ def table(evaluations: Sequence[Evaluation]) -> RenderableType:
     title = (
         "95% confidence intervals: Wilson for precision and recall, bootstrap for F1. CPU: microseconds per document."
     )
-    figures_shown = (*_FIGURES, "extends", "new p50, p95, p99, worst")
+    figures_shown = (*_FIGURES, "extends", "new p50, p95, p99, worst", LOST)
     rows = PlainTable("set", "setting", *figures_shown, ids=("set", _FIGURES[0]), right=figures_shown[1:], title=title)
     most: list[str] = []
     for each in evaluations:
         figures = _figures(each.parameters, each.scores, each.cpu_us_per_document, lower_bound=each.lower_bound)
         lost = ", ".join(f"{share:.3f}" for share in (each.lost or {}).values())
-        rows.add_row(each.set_name, each.setting, *figures, each.extends, lost)
+        sentences = "" if each.sentences is None else f"{each.sentences.per_10_000:,.1f}"
+        rows.add_row(each.set_name, each.setting, *figures, each.extends, lost, sentences)
         of_row = [f"{loss.document} of {loss.original} {loss.new:.3f}" for loss in each.losses[:SHOWN_MAX]]
         most += [f"Most new text dropped, {each.set_name}, {each.setting}: {', '.join(of_row)}"] if of_row else []
     return Group(rows, *map(Text, most))
@@ -112,13 +119,13 @@ def trial_table(tried: Sequence[Trial], chosen: Trial) -> PlainTable:
     """Each method's best threshold, and the chosen one."""
     title = "95% confidence intervals. CPU: microseconds per document. * recommended"
     names = ("", "fingerprints", "duplicate if")
-    rows = PlainTable(*names[:2], *_FIGURES, ids=names, right=_FIGURES[1:], title=title)
+    rows = PlainTable(*names[:2], *_FIGURES, LOST, ids=names, right=(*_FIGURES[1:], LOST), title=title)
     for name in dict.fromkeys(trial.name for trial in tried):
         of_name = [trial for trial in tried if trial.name == name]
         highest = max(of_name, key=lambda trial: trial.scores.f1.value)
         for trial in (each for each in of_name if each is highest or each is chosen):
             figures = _figures(trial.parameters, trial.scores, trial.cpu_us_per_document)
-            rows.add_row("*" if trial is chosen else "", name, *figures)
+            rows.add_row("*" if trial is chosen else "", name, *figures, f"{trial.sentences.per_10_000:,.1f}")
     return rows
 
 
@@ -162,6 +169,7 @@ def _described(role: str, trial: Trial) -> list[str]:
     return [
         f"{role}: {trial.name}, {rule(trial.parameters)}.",
         f"  precision {_shown(scores.precision)}, recall {_shown(scores.recall)}, F1 {_shown(scores.f1)}",
+        f"  {trial.sentences.per_10_000:,.1f} of 10,000 sentences are in no kept document",
         f"  {index_bytes_per_document(trial.parameters):,.0f} bytes per document in an index of {INDEX_DOCUMENTS:,}, "
         f"{trial.cpu_us_per_document:,.0f} microseconds of processor time on this machine",
     ]

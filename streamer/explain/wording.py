@@ -75,8 +75,8 @@ def rules_of(
         section, _, name = key.partition(".")
         holder = getattr(settings, section)
         value = values.get(key, getattr(holder, name))
-        if key == "decode.text" and value is None:
-            value = PRESETS[settings.decode.preset].text
+        if key in ("decode.id", "decode.text") and value is None:
+            value = getattr(PRESETS[settings.decode.preset], name)
         meaning = type(holder).model_fields[name].description or ""
         place: Literal["index", "settings"] = "index" if key in stamped and stamped[key] == value else "settings"
         rules.append(Rule(key, f"{value:g}" if isinstance(value, float) else str(value), place, meaning))

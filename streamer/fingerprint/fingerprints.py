@@ -35,7 +35,7 @@ class Fingerprints:
     feature_counts  int32 [n], distinct features
     looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: no second look
     digests         uint64 [n, 2], text and substance (`digests_of`); None: unknown
-    lengths         uint32 [n], the normalised texts' letters (`characters.letters`); None: unknown
+    lengths         uint32 [n], the compared texts' letters (`characters.letters`); None: unknown
     samples         object [n], `sample.Sample` in rows of the audit's sample, else None; None: no audit
 
     >>> kinds, none = np.array([Kind.NEAR, Kind.EXACT], np.uint8), np.zeros(2, np.uint8)

@@ -98,9 +98,9 @@ def normalise(text: str) -> str:
     1. Invisible code points go: category Cf, and Unicode's default-ignorable ones (variation selectors, fillers).
     2. `as_same_letters`; then NFKD, casefold, `as_same_letters`, NFKC, casefold, NFKC: the stable order (The Unicode Standard,
        D146); then `without_accents`, and NFKC.
-    3. A word in mixed alphabets, Latin, Cyrillic or Greek, is written in one of them, if all its letters have a look-alike
-       there (UTS 39): the one with most letters, else Latin. In a text with such words, a one-alphabet word takes the
-       previous word's alphabet, if all its letters have a look-alike there. All other texts stay as they are.
+    3. A word in mixed alphabets (Latin, Cyrillic, Greek, Armenian, Cherokee) is written in one of them, if all its letters have
+       a look-alike there (UTS 39): the one with most letters, else Latin. In a text with such words, a one-alphabet word takes
+       the previous word's alphabet, if all its letters have a look-alike there. All other texts stay as they are.
     4. Runs of white space become one space, with none at either end.
     Lone surrogates are kept.
 

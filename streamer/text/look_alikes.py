@@ -9,11 +9,11 @@ import numpy.typing as npt
 import regex
 from confusable_homoglyphs.confusables import confusables_data
 
-ALPHABETS = ("Latin", "Cyrillic", "Greek")
+ALPHABETS = ("Latin", "Cyrillic", "Greek", "Armenian", "Cherokee")
 TABLED = 0x2000
 """Upper bound for letters of these alphabets that are ever mixed in a word."""
 
-_USUAL = frozenset(map(chr, [*range(0x3B1, 0x3CA), *range(0x430, 0x460)]))
+_USUAL = frozenset(map(chr, [*range(0x3B1, 0x3CA), *range(0x430, 0x460), *range(0x561, 0x587)]))
 _MICRO = "\u03bc"
 """Its capital looks like an M, but 5 micrometres are not 5 millimetres."""
 

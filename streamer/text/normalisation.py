@@ -16,6 +16,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from streamer.settings.settings import Fingerprint
 from streamer.settings.types import PlainText
 from streamer.text.characters import CODE_POINTS, Characters, decode, fold
+from streamer.text.compared import without_accents
 from streamer.text.cut_off import complete
 from streamer.text.main_text import main_text, releases, require
 from streamer.text.nesting import bounded
@@ -81,10 +82,10 @@ class Normaliser:
         return self._written(fold([text])).text(0)
 
     def words(self, listed: Sequence[str]) -> list[str]:
-        """Every word's form in a text. No word may hold a line feed."""
+        """Every word's compared form. No word may hold a line feed."""
         if not listed:
             return []
-        return decode(self._written(fold(["\n".join(listed)])).codepoints).split("\n")
+        return decode(without_accents(self._written(fold(["\n".join(listed)]))).codepoints).split("\n")
 
     def stamp(self) -> dict[str, str]:
         """The optional steps in use, by name, with all that their results depend on."""

@@ -6,7 +6,8 @@
     comma below              cedilla, as old Romanian fonts had it
     Malayalam, Bengali       consonants without vowel (chillu, khanda ta) as the letter and its sign, without a joiner
     apostrophes              U+0027
-    decoration               small capitals and letters in black boxes as letters; no enclosing, striking out or underlining
+    decoration               small capitals, regional indicators and letters in black boxes as letters; no enclosing, striking
+                             out or underlining
 
 Marks whose meaning depends on their letter are left to `without_accents`.
 """
@@ -66,6 +67,7 @@ _DECORATED = (
     "LATIN LETTER SMALL CAPITAL",
     "NEGATIVE CIRCLED LATIN CAPITAL LETTER",
     "NEGATIVE SQUARED LATIN CAPITAL LETTER",
+    "REGIONAL INDICATOR SYMBOL LETTER",
 )
 
 _MARKED = regex.compile(r"([^\p{M}\p{S}])(\p{M}+)")

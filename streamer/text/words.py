@@ -1,4 +1,4 @@
-"""Normalised characters -> words.
+"""Characters in the compared form -> words.
 
 A segmenter splits Han runs (`segmentation`). In scripts with spaces, runs of letters and digits are words. Scripts without
 spaces yield overlapping character shingles. `characters.Rule` has every character's role.
@@ -53,7 +53,7 @@ def words(texts: Sequence[str], name: segmentation.Name, character_shingle_size:
 
 
 def split(characters: Characters, han: Segmenter, character_shingle_size: int) -> Words:
-    """The words of a batch of normalised texts.
+    """The words of a batch of texts in the compared form.
 
     Words hold letters, marks, digits and inner apostrophes only, and end with their text. A mark belongs to the letter
     before it. In scripts with spaces, an apostrophe between two letters, the first with its marks,

@@ -1,7 +1,7 @@
 """Comparison: other settings decide delivered documents again, in a temporary index.
 
 1. Read texts and verdicts from the outputs, up to the committed offsets, and lost records from the input.
-2. Fingerprint every text.
+2. Fingerprint every text, and note its sentences in a file.
 3. Sort the documents in the existing index's decision order.
 4. Decide them, and compare the verdicts.
 """
@@ -25,13 +25,15 @@ from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
+from streamer.text.normalisation import Normaliser
 from streamer.transports.output_log import Extent, OutputLog
 from streamer.verification.position_table import NO_VERDICT, NONE, Rows, chunks
 from streamer.verification.texts import NOT_TO_BE_READ
 from streamer.verification.verify import Progress, extent_of, shown
-from streamer.what_if.differences import Decided, Differences
+from streamer.what_if.differences import Decided, Differences, drops
 from streamer.what_if.documents import Documents, DocumentsWriter
 from streamer.what_if.order import again, order_of, ranks_in
+from streamer.what_if.sentence_file import SentenceFile
 
 
 @contextmanager
@@ -53,6 +55,7 @@ class _Comparison:
         self._decoder = Decoder(settings.decode)
         self._scheme, self._parameters = scheme_with_parameters(settings, key_in_place(settings)[0])
         self._measure = measure_of(settings, self._parameters)
+        self._sentences = SentenceFile(folder / "sentences", Normaliser(settings.fingerprint))
 
     def run(self) -> Differences:
         documents = self._read(extent_of(self._output_log, self._progress, "to compare with"))
@@ -71,7 +74,9 @@ class _Comparison:
         verdicts = np.where(rows["verdict"] == NO_VERDICT, journaled, rows["verdict"])
         delivered = Decided(verdicts, rows["distance"], originals, rows["by_similarity"])
         of_unknown_order = int(np.count_nonzero(ranks[counted] == NONE))
-        return Differences(documents, counted, delivered, self._decided(documents, order), of_unknown_order, +left_out)
+        other = self._decided(documents, order)
+        sentences = self._sentences.lost(counted, (~drops(delivered), ~drops(other)))
+        return Differences(documents, counted, delivered, other, of_unknown_order, +left_out, sentences)
 
     def _read(self, extent: Extent) -> Documents:
         with DocumentsWriter(self._folder, self._parameters, extent.names) as writer:
@@ -113,6 +118,7 @@ class _Comparison:
             documents[place] = document
         entries = entries_of(records, documents, fingerprint_documents(self._scheme, documents))
         writer.add(entries, [record.timestamp_ms for record in records], headers)
+        self._sentences.add([each.text if isinstance(each, Document) else "" for each in documents])
 
     def _ranks(self, documents: Documents) -> tuple[Rows, npt.NDArray[np.uint8]]:
         try:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import NO_DISTANCE, Verdict, minhash, naming_originals
+from streamer.evaluation.sentences import NO_SENTENCES, SentencesLost
 from streamer.records.record import Destination
 from streamer.records.relation import spread
 from streamer.records.route import DESTINATIONS
@@ -17,6 +18,8 @@ from streamer.what_if.documents import Documents
 
 EXAMPLES_MAX = 10
 """Most listed documents per kind, and hosts."""
+
+SIDES = ("delivered", "other")
 
 UNKNOWN = "not told"
 """Label for a verdict in neither an output nor the index."""
@@ -69,6 +72,7 @@ class Differences:
     order             int64 [m], rows of the compared documents, in decision order
     of_unknown_order  how many the index lacks, so timestamps order them
     left_out          how many are not compared, by reason
+    sentences         lost sentences, as delivered and by the other settings
 
     >>> from index import Parameters, Source
     >>> from streamer.what_if.documents import row_of
@@ -85,6 +89,7 @@ class Differences:
     other: Decided
     of_unknown_order: int
     left_out: Mapping[str, int]
+    sentences: tuple[SentencesLost, SentencesLost] = (NO_SENTENCES, NO_SENTENCES)
 
     def changes(self) -> Counter[tuple[str, str]]:
         """Document counts by delivered and new verdict."""
@@ -112,7 +117,7 @@ class Differences:
         return int(np.count_nonzero(self.delivered.originals[rows] != self.other.originals[rows]))
 
     def _drops(self, decided: Decided) -> Flags:
-        return np.isin(decided.verdicts[self.order], _DROPPED)
+        return drops(decided)[self.order]
 
     def as_json(self) -> dict[str, Any]:
         """All differences for machines."""
@@ -133,6 +138,7 @@ class Differences:
             "other_originals": self.other_originals(),
             "of_unknown_order": self.of_unknown_order,
             "left_out": dict(self.left_out),
+            "sentences": {side: each.as_json() for side, each in zip(SIDES, self.sentences, strict=True)},
         }
 
     def line(self, row: int) -> dict[str, Any]:
@@ -163,6 +169,11 @@ class Differences:
             "hosts": [{"host": host, "documents": count} for host, count in hosts.most_common(EXAMPLES_MAX)],
             "examples": [self.line(row) for row in rows[:EXAMPLES_MAX].tolist()],
         }
+
+
+def drops(decided: Decided) -> Flags:
+    """Which documents miss the unique output: bool [n]."""
+    return np.isin(decided.verdicts, _DROPPED)
 
 
 def _by_label(changes: Counter[tuple[str, str]], side: int, labels: list[str]) -> dict[str, int]:

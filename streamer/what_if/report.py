@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamer.explain.plain_table import PlainTable
+from streamer.what_if.differences import SIDES
 
 
 def report(values: Mapping[str, Any]) -> RenderableType:
@@ -25,6 +26,10 @@ def report(values: Mapping[str, Any]) -> RenderableType:
                 f"of {values['of_unknown_order']:,} documents the index does not know the order: their timestamps tell it"
             )
         )
+    delivered, other = (values["sentences"][side]["per_10_000"] for side in SIDES)
+    parts.append(
+        Text(f"of 10,000 sentences {delivered:,.1f} are in no kept document, by the other settings {other:,.1f}")
+    )
     parts.append(
         Text("no verdict would change" if not values["changed"] else f"{values['changed']:,} verdicts would change")
     )

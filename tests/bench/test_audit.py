@@ -14,7 +14,7 @@ from bench.audit import exact, exactly, figures, sampled
 from streamer.audit.estimates import Estimate, Limits
 from streamer.audit.store import Audited
 
-LIMITS = Limits(0.7, 0.5, one_in=1)
+LIMITS = Limits(0.7, 0.5)
 
 
 def drawn(count: int) -> list[Audited]:

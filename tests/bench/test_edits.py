@@ -54,7 +54,11 @@ def read(texts: list[str], steps: tuple[str, ...]) -> list[str]:
 
 
 ONE_ALPHABET = st.characters().filter(
-    lambda letter: not regex.search(r"[\p{Greek}\p{Cyrillic}]", unicodedata.normalize("NFKC", letter.casefold()))
+    lambda letter: (
+        not regex.search(
+            r"[\p{Greek}\p{Cyrillic}\p{Armenian}\p{Cherokee}]", unicodedata.normalize("NFKC", letter.casefold())
+        )
+    )
 )
 """Look-alike letters of mixed alphabets are read before the normal form, and are no step of it."""
 

@@ -26,11 +26,12 @@ from streamer.fingerprint.word_shingles import shingle
 from streamer.records.reason import Reason
 from streamer.settings.settings import Fingerprint, Minhash
 from streamer.text.characters import Characters, letters
+from streamer.text.compared import compared
 from streamer.text.normalisation import Normaliser
 from streamer.text.segmentation import segmenter
 from streamer.text.words import split
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Raised whenever equal settings begin to give other signatures; the tests' pinned examples show when."""
 
 LEVELS = 12
@@ -93,7 +94,7 @@ class MinHasher(Scheme):
     ) -> Fingerprints:
         settings = self._settings
         characters = self._normaliser.characters(texts)
-        shingles = self._shingles(characters)
+        shingles = self._shingles(compared(characters))
         values, crafted = bin_values(shingles, settings.bins, settings.bin_bits)
         counts = np.count_nonzero(values, axis=1)
         signatures = minhash.pack_bins(values, settings.bin_bits)
@@ -106,7 +107,7 @@ class MinHasher(Scheme):
 
 
 class WordShingles:
-    """Normalised texts -> shingles of `size` consecutive words, split as for SimHash (`words.split`).
+    """Texts in the compared form -> shingles of `size` consecutive words, split as for SimHash (`words.split`).
 
     In scripts without spaces, except Han, every letter is a word. The key makes the hashes secret (`word_shingles.shingle`). A
     text with fewer words than `size` is one shingle.

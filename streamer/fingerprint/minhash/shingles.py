@@ -1,4 +1,4 @@
-"""Normalised characters -> hashes of character shingles, a whole batch at once.
+"""Characters in the compared form -> hashes of character shingles, a whole batch at once.
 
 A shingle is a run of k letters, marks and digits. All else is dropped first: white space, punctuation and line breaks change no
 shingle, and shingles span words and sentences. k depends on the script of the first character, as does a character's
@@ -42,7 +42,7 @@ class Shingles:
 
 
 def shingle_characters(characters: Characters, wide_size: int, narrow_size: int, key: HashKey = PUBLIC) -> Shingles:
-    """Hash every shingle in a batch of normalised texts.
+    """Hash every shingle in a batch of texts in the compared form.
 
     wide_size, narrow_size  k for a shingle that begins with a wide character, and for any other; 1 to 32
 

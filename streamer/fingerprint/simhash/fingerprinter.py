@@ -21,11 +21,12 @@ from streamer.fingerprint.simhash.word_tables import DictionaryWord, dictionary_
 from streamer.fingerprint.word_shingles import shingle
 from streamer.settings.settings import Fingerprint
 from streamer.text.characters import Characters, fold, letters
+from streamer.text.compared import compared
 from streamer.text.normalisation import Normaliser
 from streamer.text.segmentation import Segmenter, segmenter, segmenter_with
 from streamer.text.words import Words, split
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raised whenever equal settings begin to give other fingerprints; the tests' pinned examples show when."""
 
 
@@ -61,14 +62,14 @@ class Fingerprinter(Scheme):
         self._factors = WordFactors(
             settings,
             self._normaliser.words,
-            lambda texts: self._split(fold(texts)).strings(),
+            lambda texts: self._split(compared(fold(texts))).strings(),
             lambda words: hash_strings(words, self._lanes)[:, 0],
             extra,
         )
 
     def words(self, texts: Sequence[str]) -> Words:
         """Words of every text in reading order, including stop words."""
-        return self._split(self._normaliser.characters(texts))
+        return self._split(compared(self._normaliser.characters(texts)))
 
     def weighted_features(
         self, texts: Sequence[str], titles: Sequence[str]
@@ -76,7 +77,7 @@ class Fingerprinter(Scheme):
         """Every text's distinct features, as its fingerprint adds them up: hashes uint64 [features], weights float64."""
         features: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]] = []
         for begin, end in slices(texts):
-            characters = self._normaliser.characters(texts[begin:end])
+            characters = compared(self._normaliser.characters(texts[begin:end]))
             (hashes, weights, bounds), _ = self._weighted(characters, titles[begin:end])
             features += [
                 (hashes[low:high, 0], weights[low:high].astype(np.float64)) for low, high in pairwise(bounds.tolist())
@@ -105,10 +106,11 @@ class Fingerprinter(Scheme):
         self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None
     ) -> Fingerprints:
         characters = self._normaliser.characters(texts)
-        weighted, weighty = self._weighted(characters, titles)
+        seen = compared(characters)
+        weighted, weighty = self._weighted(seen, titles)
         fingerprints = simhash(*weighted)
         looks = second_look.looks_of(self._look, *weighted, metadata, self.key)
-        features_min, lengths = self._settings.features_min, letters(characters)
+        features_min, lengths = self._settings.features_min, letters(seen)
         features = weighted[0][:, 0], weighted[2]
         return self._classified(characters, fingerprints, weighty, features_min, lengths, features, looks)
 
@@ -121,7 +123,7 @@ class Fingerprinter(Scheme):
         else:
             totals = feature_weights(distinct.totals, distinct.counts, logarithms)
         if titles is not None and self._settings.title_factor > 1:
-            title_hashes, title_bounds, _ = self._features(self._normaliser.characters(titles))
+            title_hashes, title_bounds, _ = self._features(compared(self._normaliser.characters(titles)))
             numbers = np.repeat(np.arange(len(titles)), np.diff(title_bounds))
             named = in_title(distinct.hashes[:, 0], distinct.texts, title_hashes[:, 0], numbers)
             totals = np.where(named, totals * self._settings.title_factor, totals)

@@ -119,3 +119,11 @@ def test_a_small_index_without_a_sampled_document_has_not_seen_enough(tmp_path: 
     done = run("audit", "--index", tmp_path / "index")
     assert done.code == 0
     assert "not enough seen yet" in done.out
+
+
+def test_a_reader_with_another_rate_sees_the_figures_of_the_rate_that_the_sample_has(tmp_path: Path) -> None:
+    values = audited(tmp_path, "audit.one_in=2")
+    assert (values["one_in"], values["one_in_before"]) == (2, [])
+    asked = report(tmp_path, "--set", "audit.one_in=4096")
+    assert asked == values
+    assert "one in 2" in run("audit", "--index", tmp_path / "index", "--set", "audit.one_in=0").out

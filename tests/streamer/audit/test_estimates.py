@@ -87,8 +87,22 @@ def test_a_drop_that_shares_nothing_with_its_original_counts_for_as_many_as_the_
     """Of 160 such drops a sample of one in sixteen has ten originals, by chance."""
     sample = [judged(group, 1.0) for group in range(40)]
     sample += [judged(100 + group, 0.0, near=0.0, original=0.0) for group in range(10)]
-    assert precision(sample, Limits(0.7, 0.5, one_in=16)).estimate == pytest.approx(40 / (40 + 160))
-    assert precision(sample, Limits(0.7, 0.5, one_in=1)).estimate == pytest.approx(40 / 50)
+    assert precision([each._replace(one_in=16) for each in sample], LIMITS).estimate == pytest.approx(40 / (40 + 160))
+    assert precision([each._replace(one_in=1) for each in sample], LIMITS).estimate == pytest.approx(40 / 50)
+
+
+def test_documents_of_a_coarser_sample_stand_for_more() -> None:
+    """Half of the stream was sampled at one in 4 and dropped, half at one in 16 and kept: each half counts the same."""
+    sample = [judged(group, 1.0)._replace(one_in=4) for group in range(160)]
+    sample += [judged(1_000 + group, 1.0, named=False, original=None)._replace(one_in=16) for group in range(40)]
+    assert recall(sample, 0.7).estimate == pytest.approx(0.5)
+    assert at_threshold(sample, 0.7, LIMITS).dropped.estimate == pytest.approx(1)
+    lossy = [judged(group, 1.0, new_share=0.0)._replace(one_in=4) for group in range(100)]
+    lossy += [judged(1_000 + group, 1.0, new_share=0.5)._replace(one_in=16) for group in range(40)]
+    assert lost(lossy)["p50"] == 0.5
+    wrong_drops = [each._replace(original=0.1, near=0.1, one_in=16) for each in lossy[100:]]
+    expected = 400 / (400 + 40 * 16 / (0.1 + 0.9 / 16))
+    assert precision([*lossy[:100], *wrong_drops], LIMITS).estimate == pytest.approx(expected)
 
 
 def test_nearer_documents_that_the_sample_lacks_take_nothing_from_precision() -> None:
@@ -100,8 +114,8 @@ def test_nearer_documents_that_the_sample_lacks_take_nothing_from_precision() ->
 
 def test_lost_text_is_a_weighted_percentile() -> None:
     sample = [judged(group, 1.0, new_share=group / 100) for group in range(100)]
-    assert lost(sample, LIMITS) == {"p50": pytest.approx(0.49, abs=0.011), "p95": pytest.approx(0.94, abs=0.011)}
-    assert lost(sample[:5], LIMITS) == {"p50": None, "p95": None}
+    assert lost(sample) == {"p50": pytest.approx(0.49, abs=0.011), "p95": pytest.approx(0.94, abs=0.011)}
+    assert lost(sample[:5]) == {"p50": None, "p95": None}
 
 
 def test_another_threshold_drops_more_or_less_and_is_measured_by_the_one_in_force() -> None:

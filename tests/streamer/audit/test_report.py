@@ -61,3 +61,18 @@ def test_people_read_shares_with_their_intervals_and_the_threshold_in_force(tmp_
     with console.capture() as captured:
         console.print(tables(report(settings_with(tmp_path / "few", seconds_ago=0, groups=2))))
     assert "not enough seen yet" in captured.get()
+
+
+def test_people_read_every_rate_that_the_sample_had(tmp_path: Path) -> None:
+    settings, features = settings_with(tmp_path, seconds_ago=0), np.arange(100, dtype=np.uint32)
+    rates = {"a": 64, "b": 16, "c": 64}
+    for name, one_in in rates.items():
+        last = Audited(name, name, name, "a.example", 1_000, features, False, False, one_in=one_in)
+        store_of(settings).add([last], time.time())
+    values = report(settings)
+    # Documents without a rate are of an earlier build.
+    assert (values["one_in"], values["one_in_before"]) == (64, [16, 256])
+    console = Console(width=100)
+    with console.capture() as captured:
+        console.print(tables(values))
+    assert "83 documents, one in 64, before that in 16, before that in 256" in captured.get()

@@ -1,6 +1,7 @@
 """The sample next to the index: exact similarities, bounds, several processes, damage."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,3 +154,13 @@ def test_what_cannot_be_written_waits_for_the_next_batch(tmp_path: Path, monkeyp
 
 def test_no_file_means_no_documents(tmp_path: Path) -> None:
     assert AuditStore(tmp_path, MANY).judged() == []
+
+
+def test_a_sample_of_an_earlier_build_is_read_and_goes_on_with_the_rate_of_each_document(tmp_path: Path) -> None:
+    store = AuditStore(tmp_path, MANY)
+    store.add([replace(document("1", range(100)), one_in=16)], 5.0)
+    with closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("ALTER TABLE sample DROP COLUMN one_in")
+    assert [each.one_in for each in store.judged()] == [0]
+    store.add([replace(document("2", range(90)), one_in=4)], 6.0)
+    assert [each.one_in for each in store.judged()] == [0, 4]

@@ -65,6 +65,10 @@ def test_longer_versions_have_a_column_and_dropped_text_is_named(tmp_path: Path)
     assert dropped["new"]["worst"] > 0.1
     shown = run(*asked).out
     assert "Most new text dropped, documents.jsonl, in force: edited of whole 0.0" in " ".join(shown.split())
+    assert "lost of 10,000 sentences" in " ".join(shown.split())
+    # " again" ends a sentence that no kept text has; without the rule the rest of the whole text is lost too.
+    assert passed["sentences"]["lost"] < dropped["sentences"]["lost"]
+    assert passed["sentences"]["distinct"] == dropped["sentences"]["distinct"]
 
 
 def test_the_length_of_a_run_may_be_said(documents: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Calibration: edits that do what they say, a choice within its limit, and a fragment that can be pasted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from streamer.evaluation.dice import Dice
 from streamer.evaluation.report import recommendation
 from streamer.evaluation.sample import read_documents
 from streamer.evaluation.scores import Scores, Truth, admit, pairs_flagged
+from streamer.evaluation.sentences import SentencesLost
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Document
 from streamer.settings.settings import Settings, load
@@ -97,6 +99,18 @@ def test_the_best_trial_stays_within_the_limit_first_of_all() -> None:
     assert best([loose, strict, poor], 100) is strict
     assert best([loose, strict, poor], 1_000) is loose
     assert best([loose, trial(5, (99, 2, 1), 1_000)], 0) is loose
+
+
+def test_of_trials_that_are_about_as_good_the_one_that_loses_the_fewest_sentences_is_best() -> None:
+    greedy, careful = trial(7, (1_000, 0, 0), 10_000), trial(4, (985, 0, 15), 10_000)
+    assert best([greedy, careful], 0) is greedy
+    greedy, careful, rash = (
+        replace(each, sentences=SentencesLost(10_000, lost))
+        for each, lost in ((greedy, 40), (careful, 12), (careful, 80))
+    )
+    assert best([greedy, careful, rash], 0) is careful
+    poor = replace(trial(3, (970, 0, 30), 10_000), sentences=SentencesLost(10_000, 0))
+    assert best([greedy, careful, rash, poor], 0) is careful
 
 
 def test_of_equal_trials_the_cheaper_one_is_best() -> None:

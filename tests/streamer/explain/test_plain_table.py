@@ -96,7 +96,8 @@ def what_if() -> RenderableType:
     group: Mapping[str, Any] = {"documents": 0, "hosts": [], "examples": [], "new": {}, "most_new": []}
     values = {"delivered": {"duplicate": 1_234}, "other": {"unique": 1_234}, "documents": 1_234_567}
     left = {"newly_dropped": group, "newly_kept": group, "other_originals": 0, "left_out": {}, "of_unknown_order": 0}
-    return what_if_report({**values, **left, "changed": 1})
+    sentences = {side: {"per_10_000": 12.3} for side in ("delivered", "other")}
+    return what_if_report({**values, **left, "changed": 1, "sentences": sentences})
 
 
 TABLES = {

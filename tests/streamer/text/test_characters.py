@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.text.characters import Rule, fold, letters, normalise, ragged, rule_table
+from streamer.text.look_alikes import ALPHABETS
 from streamer.text.same_letters import same_letters
 from tests.support.examples import examples
 
@@ -41,7 +42,7 @@ def definition(text: str) -> str:
 
 def alphabets_meet(text: str) -> bool:
     """Whether letters of several alphabets meet in a text; `test_look_alikes` has the form of these."""
-    return sum(bool(regex.search(rf"\p{{Script={name}}}", text)) for name in ("Latin", "Cyrillic", "Greek")) > 1
+    return sum(bool(regex.search(rf"\p{{Script={name}}}", text)) for name in ALPHABETS) > 1
 
 
 @cache

@@ -11,7 +11,9 @@ import orjson
 import pytest
 
 from streamer.errors import NoDocuments
+from streamer.evaluation.sentences import sentences_of
 from streamer.settings.settings import Route, Settings
+from streamer.text.normalisation import Normaliser
 from streamer.what_if.compare import compared
 from tests.support.memory_broker import Stored
 from tests.support.memory_output_log import MemoryOutputLog
@@ -104,6 +106,19 @@ def test_the_same_settings_change_nothing(tmp_path: Path, sections: dict[str, An
     assert (found["changes"], found["other_originals"], found["left_out"], found["of_unknown_order"]) == ([], 0, {}, 0)
     assert found["documents"] == len(values())
     assert other == parse_headers(world)
+
+
+def test_the_sentences_that_no_kept_document_has_are_counted_by_both_settings(tmp_path: Path) -> None:
+    world = worked(tmp_path, {})
+    found, _ = found_of(world, {"minhash": {"similarity_min": 0.95}})
+    held: dict[str, set[int]] = {"documents-unique": set(), "documents-duplicate": set()}
+    for topic, sentences in held.items():
+        texts = [orjson.loads(record.value or b"")["text"] for record in world.broker.records(topic)]
+        sentences.update(sentences_of(texts, Normaliser(world.settings.fingerprint))[0].tolist())
+    unique, dropped = held.values()
+    delivered, other = found["sentences"]["delivered"], found["sentences"]["other"]
+    assert delivered["distinct"] == other["distinct"] == len(unique | dropped)
+    assert delivered["lost"] == len(dropped - unique) > other["lost"]
 
 
 OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

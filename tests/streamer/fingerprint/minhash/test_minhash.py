@@ -18,6 +18,7 @@ from streamer.fingerprint.minhash.shingles import Shingles, shingle_characters
 from streamer.records.reason import Reason
 from streamer.settings.settings import Minhash
 from streamer.text.characters import fold, normalise
+from streamer.text.compared import compared
 from streamer.text.words import words as words_of
 from tests.support.examples import examples
 from tests.support.pinned_signatures import PINNED, TEXTS
@@ -32,7 +33,7 @@ def hasher(**changes: Any) -> MinHasher:
 
 def word_shingles_by_definition(text: str, size: int) -> list[int]:
     """The hashes of the runs of words of one text."""
-    words = words_of([text], "compiled", 1)[0]
+    words = words_of([compared(fold([text])).text(0)], "compiled", 1)[0]
     hashes = [xxhash.xxh3_64_intdigest(word.encode()) for word in words]
     return [chained(hashes[at : at + size]) for at in range(max(len(words) - size + 1, min(len(words), 1)))]
 
@@ -42,7 +43,9 @@ def by_definition(text: str, chosen: Minhash) -> list[int]:
     if chosen.shingles == "words":
         hashes = word_shingles_by_definition(text, chosen.shingle_words)
     else:
-        found = shingle_characters(fold([text]), chosen.shingle_characters_wide, chosen.shingle_characters_narrow)
+        found = shingle_characters(
+            compared(fold([text])), chosen.shingle_characters_wide, chosen.shingle_characters_narrow
+        )
         hashes = found.hashes.tolist()
     smallest_of: dict[int, int] = {}
     for value in hashes:

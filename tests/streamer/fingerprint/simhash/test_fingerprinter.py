@@ -21,7 +21,8 @@ from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.fingerprint.simhash.simhash import WEIGHT_UNIT
 from streamer.records.reason import Reason
 from streamer.settings.settings import Fingerprint
-from streamer.text.characters import normalise
+from streamer.text.characters import fold, normalise
+from streamer.text.compared import compared
 from streamer.text.words import words
 from tests.support.examples import examples
 from tests.support.pinned_fingerprints import PINNED, TEXTS
@@ -54,7 +55,7 @@ def by_name(name: str) -> Fingerprint:
 
 def plain_fingerprint(text: str, chosen: Fingerprint) -> tuple[int, int]:
     """(fingerprint as one number, distinct features) of a text, without arrays."""
-    found = words([text], chosen.segmenter, chosen.character_shingle_size)[0]
+    found = words([compared(fold([text])).text(0)], chosen.segmenter, chosen.character_shingle_size)[0]
     lanes = chosen.bits // 64
     hashes = [hash_text(word, lanes) for word in found]
     if chosen.features == "shingles":
