@@ -22,13 +22,13 @@ CODE_LINES_MAX = {
     "index": 607,
     "index/dataflow": 1090,
     "index/decide": 1287,
-    "index/frames": 172,
-    "index/kernels": 1858,
+    "index/frames": 182,
+    "index/kernels": 1940,
     "index/lsm": 921,
-    "index/matching": 588,
-    "index/storage": 2248,
+    "index/matching": 591,
+    "index/storage": 2251,
     "index/stories": 299,
-    "index/tools": 1592,
+    "index/tools": 1593,
     "index/versions": 202,
     "streamer": 122,
     "streamer/ask": 712,
@@ -42,7 +42,7 @@ CODE_LINES_MAX = {
     "streamer/fingerprint": 1306,
     "streamer/flink": 499,
     "streamer/give_back": 426,
-    "streamer/index_admin": 711,
+    "streamer/index_admin": 719,
     "streamer/observe": 1102,
     "streamer/parts": 951,
     "streamer/records": 1900,
@@ -55,7 +55,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 51_400, "bench": 7_310, "deploy": 3_950}
+OTHER_CODE_LINES_MAX = {"tests": 51_420, "bench": 7_310, "deploy": 3_950}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

@@ -200,10 +200,10 @@ def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
         Parameters(1024, 3_000, banding=banding_for(128, 8, 0.7), look=CosineLook(256, 0.8))
 
 
-@pytest.mark.parametrize("version", [*range(13), 14, "13", None])
+@pytest.mark.parametrize("version", [*range(14), 15, "14", None])
 def test_another_format_version_is_refused(version: object) -> None:
     stamp = json.loads(STORED.stamp()) | {"format": version}
-    with pytest.raises(FormatUnknown, match=r"of format version .*; this program knows version 13"):
+    with pytest.raises(FormatUnknown, match=r"of format version .*; this program knows version 14"):
         Parameters.from_stamp(json.dumps(stamp).encode(), "here")
 
 
