@@ -18,8 +18,11 @@ from index.matching.frame import (
     NEW_BINS_MIN,
     OFTEN_PAGES_MIN,
     OFTEN_SHARE_MIN,
+    SAME_SHARE_MIN,
+    SPLIT_SHARE_MAX,
+    TEMPLATE_PAGES_MIN,
     VERSION_SHARE_MIN,
-    VERSION_SHARE_MIN_UNFRAMED,
+    WAITING_MAX,
     FrameRule,
     signature_words,
 )
@@ -31,7 +34,7 @@ MET_MIN = 2
 HALVED_EVERY = HOSTS_MET // 4
 """Documents between two halvings in a group."""
 
-NOTHING_TAKEN = HostSample(0, 0, "", np.empty((0, 0), np.uint64))
+NOTHING_TAKEN = HostSample(0, 0, "", np.empty((0, 0), np.uint64), np.empty((0, 0), np.uint64))
 """A sample that begins."""
 
 
@@ -80,9 +83,10 @@ def admit_hosts(groups: HostGroups, keys: npt.NDArray[np.uint64], of_groups: npt
 
 def counting_by(rule: FrameRule, bin_bits: int) -> frames.Counting:
     """Parameters for the frames kernel."""
-    often = OFTEN_PAGES_MIN, OFTEN_SHARE_MIN, NEW_BINS_MIN
-    versions = VERSION_SHARE_MIN, VERSION_SHARE_MIN_UNFRAMED
-    return frames.Counting(rule.pages_min, rule.sample_max, rule.every, *often, *versions, bin_bits)
+    often, shares = (OFTEN_PAGES_MIN, OFTEN_SHARE_MIN, NEW_BINS_MIN), (SAME_SHARE_MIN, VERSION_SHARE_MIN)
+    template_pages, split_share = TEMPLATE_PAGES_MIN, SPLIT_SHARE_MAX
+    sample = rule.pages_min, rule.sample_max, rule.every
+    return frames.Counting(*sample, *often, *shares, template_pages, split_share, bin_bits)
 
 
 def framed(
@@ -102,16 +106,23 @@ def framed(
     """
     words = signature_words(fingerprints.shape[1])
     known = np.array([len(each.signatures) for each in stored], np.int64)
-    ends = np.minimum(known + np.bincount(of_rows, minlength=len(stored)), counting.sample_max).cumsum()
+    waits = np.array([len(each.waiting) for each in stored], np.int64)
+    # Pages that wait may enter too.
+    most = known + waits + np.bincount(of_rows, minlength=len(stored))
+    ends = np.minimum(most, counting.sample_max).cumsum()
     begins = np.append(0, ends)[:-1]
     samples = np.zeros((ends[-1] if len(ends) else 0, words), np.uint64)
-    for begin, each in zip(begins.tolist(), stored, strict=True):
+    waiting = np.zeros((len(stored), WAITING_MAX, words), np.uint64)
+    for at, (begin, each) in enumerate(zip(begins.tolist(), stored, strict=True)):
         samples[begin : begin + len(each.signatures)] = each.signatures.reshape(-1, words)
+        waiting[at, : len(each.waiting)] = each.waiting.reshape(-1, words)
     # An operation may run twice, so its input stays unchanged.
     fingerprints, taken = fingerprints.copy(), np.array([each.taken for each in stored], np.int64)
-    changed = frames.set_frames(fingerprints, rows, of_rows, samples, begins, taken, learning, counting)
+    changed = frames.set_frames(fingerprints, rows, of_rows, samples, begins, taken, waiting, waits, learning, counting)
     ends = begins + np.minimum(taken, counting.sample_max)
-    pages = {at: samples[begins[at] : ends[at]] for at in np.flatnonzero(changed).tolist()}
     return fingerprints, {
-        at: stored[at]._replace(taken=int(taken[at]), signatures=signatures) for at, signatures in pages.items()
+        at: stored[at]._replace(
+            taken=int(taken[at]), signatures=samples[begins[at] : ends[at]], waiting=waiting[at, : waits[at]]
+        )
+        for at in np.flatnonzero(changed).tolist()
     }

@@ -25,8 +25,10 @@ class Counting(NamedTuple):
     often_pages: int
     often_share: float
     new_min: int
+    same_share: float
     version_share: float
-    version_share_unframed: float
+    template_pages: int
+    split_share: float
     bin_bits: int
 
 
@@ -88,32 +90,121 @@ def _set_frame(
 
 
 @compiled
-def _is_version(
+def _like(
     own: npt.NDArray[np.uint64],
     fingerprints: npt.NDArray[np.uint64],
     row: int,
-    samples: npt.NDArray[np.uint64],
+    pages: npt.NDArray[np.uint64],
     begin: int,
     end: int,
-    counting: Counting,
-) -> bool:
-    """Whether a sampled page has enough of a row's own values to be a version of it, or equal."""
+    share: float,
+    bin_bits: int,
+) -> int:
+    """First of these pages that has this share of a row's own values, or -1."""
     count = np.int64(0)
     for word in own:
         count += np.int64(ones(word))
-    framed = end - begin >= counting.pages_min
-    least = (counting.version_share if framed else counting.version_share_unframed) * count
+    least = share * count
     for page in range(begin, end):
         alike, left = np.int64(0), count
         for word in range(len(own)):
             # Most pages drop out after a few words.
             if own[word] == 0 or alike + left < least:
                 continue
-            alike += np.int64(ones(_equal(fingerprints[row, word], samples[page, word], counting.bin_bits) & own[word]))
+            alike += np.int64(ones(_equal(fingerprints[row, word], pages[page, word], bin_bits) & own[word]))
             left -= np.int64(ones(own[word]))
         if alike >= least:
-            return True
-    return False
+            return page
+    return -1
+
+
+@compiled
+def _template_of(
+    own: npt.NDArray[np.uint64],
+    fingerprints: npt.NDArray[np.uint64],
+    row: int,
+    sampled: npt.NDArray[np.uint64],
+    waiting: npt.NDArray[np.uint64],
+    count: int,
+    counting: Counting,
+    chosen: npt.NDArray[np.int64],
+) -> int:
+    """Choose the waiting pages of a row's template, in order: sets chosen, int64 [waiting_max]. Returns how many; 0: none.
+
+    sampled  uint64 [words], the sampled page of which the row may be a version
+    waiting  uint64 [waiting_max, words], of which `count` are there
+    """
+    found, bin_bits = 0, counting.bin_bits
+    for page in range(count):
+        if _like(own, fingerprints, row, waiting, page, page + 1, counting.version_share, bin_bits) == page:
+            chosen[found] = page
+            found += 1
+    if found + 1 < counting.template_pages:
+        return 0
+    new, split = np.int64(0), np.int64(0)
+    for word in range(len(own)):
+        value = fingerprints[row, word]
+        had, against = _equal(value, sampled[word], bin_bits), np.uint64(0)
+        for place in range(found):
+            one = waiting[chosen[place], word]
+            equal = _equal(value, one, bin_bits)
+            had |= equal
+            against |= _equal(one, sampled[word], bin_bits) & ~equal
+            for other in range(place):
+                against |= _equal(one, waiting[chosen[other], word], bin_bits) & ~equal
+        new += np.int64(ones(own[word] & ~had))
+        split += np.int64(ones(own[word] & had & against))
+    # Values AABBC: edits pile up. Values AAABC: each page has its own.
+    return found if split < counting.split_share * new else 0
+
+
+@compiled
+def _remove(pages: npt.NDArray[np.uint64], count: int, chosen: npt.NDArray[np.int64], found: int) -> int:
+    """Close up the pages behind the `found` chosen ones, in order. Returns how many stay."""
+    stay, place = 0, 0
+    for page in range(count):
+        if place < found and chosen[place] == page:
+            place += 1
+        else:
+            pages[stay] = pages[page]
+            stay += 1
+    return stay
+
+
+@compiled
+def _is_due(page: npt.NDArray[np.uint64], every: int) -> Any:
+    """Whether a full sample takes the page: one in `every`. A hash of the page decides, so a replay decides alike."""
+    chance = np.uint64(0)
+    for word in page:
+        chance = (chance ^ word) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(chance >> np.uint64(33)) % every == 0
+
+
+@compiled
+def _hold(
+    own: npt.NDArray[np.uint64],
+    fingerprints: npt.NDArray[np.uint64],
+    row: int,
+    sampled: npt.NDArray[np.uint64],
+    held: npt.NDArray[np.uint64],
+    count: int,
+    counting: Counting,
+    chosen: npt.NDArray[np.int64],
+) -> tuple[int, int]:
+    """Let a version wait, in place of the oldest one if all places are taken, or find its template.
+
+    Returns how many pages wait after it, and how many are chosen, which still wait; -1 for both: a like one waits already.
+    """
+    if _like(own, fingerprints, row, held, 0, count, counting.same_share, counting.bin_bits) >= 0:
+        return -1, -1
+    found = _template_of(own, fingerprints, row, sampled, held, count, counting, chosen)
+    if found:
+        return count, found
+    if count == len(held):
+        chosen[0] = 0
+        count = _remove(held, count, chosen, 1)
+    held[count] = fingerprints[row, : held.shape[1]]
+    return count + 1, 0
 
 
 @compiled
@@ -124,6 +215,8 @@ def set_frames(
     samples: npt.NDArray[np.uint64],
     begins: npt.NDArray[np.int64],
     taken: npt.NDArray[np.int64],
+    waiting: npt.NDArray[np.uint64],
+    waits: npt.NDArray[np.int64],
     learning: bool,
     counting: Counting,
 ) -> npt.NDArray[np.bool_]:
@@ -132,34 +225,43 @@ def set_frames(
     rows     int64 [m]
     hosts    int64 [m], sample of each row
     samples  uint64 [p, signature words], for all hosts; changed if `learning`
-    begins   int64 [h], each sample's first page, with room for all its rows, up to sample_max
+    begins   int64 [h], each sample's first page, with room for all its rows and what waits, up to sample_max
     taken    int64 [h], pages ever taken into each sample; changed too
+    waiting  uint64 [h, waiting_max, signature words], versions of sampled pages; changed too
+    waits    int64 [h], how many of them are there; changed too
 
     Returns the changed samples, bool [h].
     """
-    changed, most = np.zeros(len(taken), np.bool_), counting.sample_max
-    words = samples.shape[1]
-    own = np.empty(words, np.uint64)
+    changed, most, words = np.zeros(len(taken), np.bool_), counting.sample_max, samples.shape[1]
+    own, chosen = np.empty(words, np.uint64), np.empty(waiting.shape[1], np.int64)
     for at in range(len(rows)):
         row, host = rows[at], hosts[at]
         begin = begins[host]
-        end = begin + min(taken[host], most)
+        end, held = begin + min(taken[host], most), waiting[host]
         is_new = _set_frame(fingerprints, row, samples, begin, end, counting, own)
-        if not learning or not is_new or _is_version(own, fingerprints, row, samples, begin, end, counting):
+        if not learning or not is_new:
             continue
-        # A full sample takes one page in `every`. A hash of the page decides, so a replay decides alike.
-        if taken[host] >= most:
-            chance = np.uint64(0)
-            for word in range(words):
-                chance = (chance ^ fingerprints[row, word]) * np.uint64(0x9E3779B97F4A7C15)
-            if np.int64(chance >> np.uint64(33)) % counting.every:
+        if _like(own, fingerprints, row, samples, begin, end, counting.same_share, counting.bin_bits) >= 0:
+            continue
+        version, found = -1, 0
+        if end - begin >= counting.pages_min:
+            version = _like(own, fingerprints, row, samples, begin, end, counting.version_share, counting.bin_bits)
+        if version >= 0:
+            count, found = _hold(own, fingerprints, row, samples[version], held, waits[host], counting, chosen)
+            if found < 0:
                 continue
+            waits[host], changed[host] = count, True
+            if found == 0:
+                continue
+        elif taken[host] >= most and not _is_due(fingerprints[row, :words], counting.every):
+            continue
         # The sample is a ring: with 4 places, the sixth page replaces the second.
-        place = begin + taken[host] % most
-        for word in range(words):
-            samples[place, word] = fingerprints[row, word]
+        for place in range(found):
+            samples[begin + taken[host] % most] = held[chosen[place]]
+            taken[host] += 1
+        samples[begin + taken[host] % most] = fingerprints[row, :words]
         taken[host] += 1
-        changed[host] = True
+        waits[host], changed[host] = _remove(held, waits[host], chosen, found), True
     return changed
 
 

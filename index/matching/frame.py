@@ -1,8 +1,11 @@
 """Frames: bins that a host's pages often share, and the comparison of two pages without them. Pure.
 
-A host's *sample* holds signatures of its pages, no two of them versions of one page. A page's bin is in its *frame*
-if enough sampled pages have the same value there. All other filled bins are the page's own. A page *brings nothing
-new* if the sample has all but NEW_BINS_MIN - 1 of its values; then all its bins are in the frame.
+A host's *sample* holds signatures of its pages, no two of them versions of one page. With a known frame, versions
+wait. The first pages of a new design look like versions, so TEMPLATE_PAGES_MIN of them enter together if their changes do
+not pile up.
+
+A page's bin is in its *frame* if enough sampled pages have the same value there. All other filled bins are the page's
+own. A page *brings nothing new* if the sample has all but NEW_BINS_MIN - 1 of its values; then all its bins are in the frame.
 
 A fingerprint is a signature followed by the frame's bins, one bit a bin, the lowest first; none is set for an unknown
 frame. So a fingerprint alone determines its comparison.
@@ -48,14 +51,23 @@ OFTEN_SHARE_MIN = 0.02
 NEW_BINS_MIN = 2
 """Bins with a value that no sampled page has, below which a page brings nothing new."""
 
-VERSION_SHARE_MIN = 0.88
-"""Share of a page's own bins in a sampled page from which both are versions, and only one is sampled.
+SAME_SHARE_MIN = 0.93
+"""Share of a page's own bins in a sampled page from which both are versions, and only one is sampled."""
 
-All bins of a new design's first pages are their own, so a template below this share teaches its frame.
+VERSION_SHARE_MIN = 0.75
+"""Share from which a page may be a version once the frame is known: it waits.
+
+All bins of a new design's first pages are their own, so these are alike as versions are.
 """
 
-VERSION_SHARE_MIN_UNFRAMED = 0.95
-"""The same before the frame is known, when all bins are own."""
+TEMPLATE_PAGES_MIN = 4
+"""Versions of each other, and of a sampled page, that enter the sample together if each has its own text."""
+
+SPLIT_SHARE_MAX = 0.5
+"""Bins that divide such pages into groups, as a share of the bins that are new with the last one: above it, edits pile up."""
+
+WAITING_MAX = 32
+"""Most pages of a host that wait: three of each page type, for ten types of a new design in turn."""
 
 OWN_FORM_FRAME = 0.125
 """Share of bins in the frame at which a page keeps only PLAIN_BANDS; at half this share, about half its bands."""

@@ -67,8 +67,9 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
     retired    document number >u64                -> nothing
     times      stream >u32, partition >u32         -> watermark_ms <i64, the latest times_ms <i64
     frames     host: XXH3 of its name >u64         -> pages taken into the sample, ever <u32, pages kept for the frame <u32,
-                                                      bytes of the name <u32, words of a signature <u32, sampled
-                                                      signatures: <u64 [pages][words], name text
+                                                      bytes of the name <u32, words of a signature <u16, pages that
+                                                      wait <u16, sampled signatures, then those that wait:
+                                                      <u64 [pages][words], name text
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> log key after the last batch decided at this watermark
     stories    root's document number >u64         -> documents <u64, first time_ms <i64 (2^63 - 1: unknown), longest
@@ -185,7 +186,7 @@ HOSTS_MET = 2**12
 """Counters in a group of hosts: the next 12 bits."""
 
 HOSTS_MAX = 640
-"""Most samples in a group of hosts: in all groups some 160 MB with default signatures and hundreds of pages a host."""
+"""Most samples in a group of hosts: in all groups some 200 MB with default signatures and hundreds of pages a host."""
 
 SOURCE_KEY = struct.Struct(">II")
 JOURNAL_KEY = struct.Struct(">IIQ")
@@ -199,7 +200,7 @@ _COUNTERS = struct.Struct("<QQQQ")
 _HORIZON = struct.Struct("<Q16s")
 _TIMES = struct.Struct("<q")
 _HOSTS = struct.Struct("<QII")
-_SAMPLE = struct.Struct("<IIII")
+_SAMPLE = struct.Struct("<IIIHH")
 _APPLIED = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
 _JOURNAL_RUN = struct.Struct("<Q16sI")
@@ -310,8 +311,9 @@ class HostSample(NamedTuple):
     kept        pages that were unique by the host's frame alone
     name        host's name
     signatures  uint64 [m, words], a ring: taken page p is at place p modulo the ring's size
+    waiting     uint64 [w, words], versions of sampled pages, the oldest first
 
-    >>> sample = HostSample(taken=130, kept=2, name="a.example", signatures=np.zeros((128, 16), np.uint64))
+    >>> sample = HostSample(130, 2, "a.example", np.zeros((128, 16), np.uint64), np.zeros((0, 16), np.uint64))
     >>> next_place = sample.taken % len(sample.signatures)
     >>> next_place
     2
@@ -321,21 +323,24 @@ class HostSample(NamedTuple):
     kept: int
     name: str
     signatures: npt.NDArray[np.uint64]
+    waiting: npt.NDArray[np.uint64]
 
 
 def pack_sample(sample: HostSample) -> bytes:
     """A value of `frames`."""
     name, words = pack_text(sample.name), sample.signatures.shape[1]
-    head = _SAMPLE.pack(sample.taken, sample.kept, len(name), words)
-    return head + sample.signatures.astype("<u8", copy=False).tobytes() + name
+    head = _SAMPLE.pack(sample.taken, sample.kept, len(name), words, len(sample.waiting))
+    pages = (sample.signatures, sample.waiting)
+    return head + b"".join(each.astype("<u8", copy=False).tobytes() for each in pages) + name
 
 
 def unpack_sample(value: bytes | memoryview) -> HostSample:
     """Undo `pack_sample`. A truncated value raises ValueError or struct.error."""
-    taken, kept, name_bytes, words = _SAMPLE.unpack_from(value)
+    taken, kept, name_bytes, words, waiting = _SAMPLE.unpack_from(value)
     end = len(value) - name_bytes
-    signatures = np.frombuffer(bytes(value[_SAMPLE.size : end]), "<u8").astype(np.uint64).reshape(-1, words)
-    return HostSample(taken, kept, unpack_text(bytes(value[end:])), signatures)
+    pages = np.frombuffer(bytes(value[_SAMPLE.size : end]), "<u8").astype(np.uint64).reshape(-1, words)
+    sampled = len(pages) - waiting
+    return HostSample(taken, kept, unpack_text(bytes(value[end:])), pages[:sampled], pages[sampled:])
 
 
 class HostGroups(NamedTuple):

@@ -103,8 +103,9 @@ def _host_frame(session: ReadSession, sample: HostSample) -> HostFrame:
     pages, taken = without_frames(sample.signatures, session.words), np.array([len(sample.signatures)])
     # The sample has all values of its own pages: none would add anything new.
     counting = counting_by(rule, banding.bin_bits)._replace(pages_min=1, new_min=0)
-    rows = np.arange(len(pages))
-    set_frames(pages, rows, np.zeros_like(rows), sample.signatures, np.zeros(1, np.int64), taken, False, counting)
+    rows, none = np.arange(len(pages)), np.zeros(1, np.int64)
+    waiting = np.zeros((1, 1, sample.signatures.shape[1]), np.uint64)
+    set_frames(pages, rows, np.zeros_like(rows), sample.signatures, none, taken, waiting, none.copy(), False, counting)
     filled = np.bitwise_count(sample.signatures).any(axis=1)
     share = float(frame_bins(pages, banding.bin_bits)[filled].mean()) if filled.any() else 0.0
     return HostFrame(sample.name, sample.taken, len(pages) >= rule.pages_min, sample.kept, share)

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import numpy.typing as npt
 import zstandard
 
 from index import Applied, Document, Index, Kind, Parameters, Position, Source, Verdict
@@ -251,19 +252,28 @@ def _version(fields: Mapping[str, Any]) -> VersionDigests:
 
 
 def _sample_as_json(host: int, sample: HostSample) -> dict[str, Any]:
-    signatures = [sample_signature.astype("<u8").tobytes().hex() for sample_signature in sample.signatures]
     return {
         "frame_of": f"{host:016x}",
         "host": sample.name,
         "taken": sample.taken,
         "kept": sample.kept,
-        "signatures": signatures,
+        "signatures": _hex(sample.signatures),
+        "waiting": _hex(sample.waiting),
     }
 
 
+def _hex(signatures: npt.NDArray[np.uint64]) -> list[str]:
+    return [each.astype("<u8").tobytes().hex() for each in signatures]
+
+
 def _sample(fields: dict[str, Any]) -> tuple[int, HostSample]:
-    signatures = np.array([np.frombuffer(bytes.fromhex(each), "<u8") for each in fields["signatures"]], np.uint64)
-    return int(fields["frame_of"], 16), HostSample(fields["taken"], fields["kept"], fields["host"], signatures)
+    sampled, waiting = (
+        np.array([np.frombuffer(bytes.fromhex(each), "<u8") for each in fields.get(name, ())], np.uint64)
+        for name in ("signatures", "waiting")
+    )
+    name, words = fields["host"], sampled.shape[1]
+    sample = HostSample(fields["taken"], fields["kept"], name, sampled, waiting.reshape(-1, words))
+    return int(fields["frame_of"], 16), sample
 
 
 def _applied_as_json(applied: Mapping[Source, Applied], places: Mapping[str, int]) -> list[list[Any]]:

@@ -19,8 +19,11 @@ from index.matching.frame import (
     OWN_BINS_MIN,
     OWN_DOUBT,
     OWN_SHARE_MIN,
+    SAME_SHARE_MIN,
+    SPLIT_SHARE_MAX,
+    TEMPLATE_PAGES_MIN,
     VERSION_SHARE_MIN,
-    VERSION_SHARE_MIN_UNFRAMED,
+    WAITING_MAX,
     FrameRule,
 )
 from index.matching.host_sketch import host_keys
@@ -40,6 +43,7 @@ class Sampled:
 
     rule: FrameRule
     pages: list[Values] = field(default_factory=list)
+    waiting: list[Values] = field(default_factory=list)
     taken: int = 0
     seen: int = 0
 
@@ -56,18 +60,43 @@ class Sampled:
     def take(self, page: Values, frame: Frame) -> None:
         """Take a page, unless it brings nothing new, is a version of one, or the sample is full and it is not its turn."""
         own = [at for at, value in enumerate(page) if value and at not in frame]
-        share = VERSION_SHARE_MIN if len(self.pages) >= self.rule.pages_min else VERSION_SHARE_MIN_UNFRAMED
-        if len(frame) == len(page) or any(
-            sum(page[at] == other[at] for at in own) >= share * len(own) for other in self.pages
-        ):
+
+        def like(others: list[Values], share: float) -> list[Values]:
+            return [other for other in others if sum(page[at] == other[at] for at in own) >= share * len(own)]
+
+        if len(frame) == len(page) or like(self.pages, SAME_SHARE_MIN):
             return
+        versions = like(self.pages, VERSION_SHARE_MIN) if len(self.pages) >= self.rule.pages_min else []
+        if versions:
+            if like(self.waiting, SAME_SHARE_MIN):
+                return
+            group = like(self.waiting, VERSION_SHARE_MIN)
+            if len(group) + 1 < TEMPLATE_PAGES_MIN or _piles_up(page, own, [versions[0], *group]):
+                self.waiting = [*self.waiting, page][-WAITING_MAX:]
+                return
+            for each in group:
+                self.waiting.remove(each)
+                self._enter(each)
+        elif len(self.pages) == self.rule.sample_max and _chance(page) % self.rule.every:
+            return
+        self._enter(page)
+
+    def _enter(self, page: Values) -> None:
         if len(self.pages) < self.rule.sample_max:
             self.pages.append(page)
-        elif _chance(page) % self.rule.every == 0:
-            self.pages[self.taken % self.rule.sample_max] = page
         else:
-            return
+            self.pages[self.taken % self.rule.sample_max] = page
         self.taken += 1
+
+
+def _piles_up(page: Values, own: list[int], others: list[Values]) -> bool:
+    """Whether bins divide these pages into groups, rather than each page having values of its own."""
+    columns = [(page[at], [other[at] for other in others]) for at in own]
+    new = sum(value not in values for value, values in columns)
+    split = sum(
+        value in values and any(values.count(each) > 1 for each in values if each != value) for value, values in columns
+    )
+    return split >= SPLIT_SHARE_MAX * new
 
 
 def _chance(page: Values) -> int:

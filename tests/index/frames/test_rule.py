@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from index.entry import Position, RecrawlPolicy, Verdict, given_back_source
 from index.frames import samples
 from index.index import internals_of
-from index.matching.frame import NEW_BINS_MIN, VERSION_SHARE_MIN, FrameRule
+from index.matching.frame import (
+    NEW_BINS_MIN,
+    SAME_SHARE_MIN,
+    SPLIT_SHARE_MAX,
+    TEMPLATE_PAGES_MIN,
+    VERSION_SHARE_MIN,
+    WAITING_MAX,
+    FrameRule,
+)
 from index.matching.minhash import pack_bins
 from index.session import Recrawl
 from index.tools.verify import verify_tables
@@ -198,7 +206,7 @@ def test_versions_of_a_few_articles_of_one_host_are_duplicates() -> None:
     articles, rows = generator.integers(1, 256, (4, BINS)).astype(np.uint8), generator.integers(0, 4, 60)
     pages = articles[rows]
     for page in pages:
-        page[generator.choice(BINS, 3, replace=False)] = generator.integers(1, 256, 3)
+        page[generator.choice(BINS, 2, replace=False)] = generator.integers(1, 256, 2)
     signatures, kept = pack_bins(pages, 8), {}
     for share in (VERSION_SHARE_MIN, 2.0):
         with (
@@ -207,10 +215,63 @@ def test_versions_of_a_few_articles_of_one_host_are_duplicates() -> None:
             opened(Path(folder), replace(PARAMETERS, frames=FrameRule())) as index,
         ):
             patch.setattr(samples, "VERSION_SHARE_MIN", share)
+            patch.setattr(samples, "SAME_SHARE_MIN", max(share, SAME_SHARE_MIN))
             verdicts = [verdict for verdict, _, _ in told(index, signatures, ["host"] * 60, [])]
             kept[share] = 60 - verdicts.count("duplicate")
     assert kept[VERSION_SHARE_MIN] <= 15
     assert kept[2.0] > 30
+
+
+def host_with_designs(seed: int, designs: int, own: int, count: int) -> np.ndarray:
+    """Pages of a host with a frame, then pages of new designs in turn: uint8 [40 + count, BINS]."""
+    generator = np.random.default_rng(seed)
+    ordinary = template_pages(generator, 40, BINS * 3 // 4)
+    new = [template_pages(generator, -(-count // designs), own) for _ in range(designs)]
+    return np.concatenate([ordinary, np.stack(new, axis=1).reshape(-1, BINS)[:count]])
+
+
+@pytest.mark.parametrize("cuts", [[], [45, 47, 60, 61]])
+@pytest.mark.parametrize(("designs", "own"), [(1, 5), (1, 8), (3, 6)])
+def test_a_new_design_on_a_known_host_is_learnt(designs: int, own: int, cuts: list[int], tmp_path: Path) -> None:
+    """All bins of its first pages are their own, so each looks like a version of the first."""
+    signatures = pack_bins(host_with_designs(12, designs, own, 150), 8)
+    hosts: list[str | None] = ["host"] * len(signatures)
+    with opened(tmp_path, replace(PARAMETERS, frames=FrameRule())) as index:
+        found = list(told(index, signatures, hosts, cuts))
+        assert not [each for each in internals_of(index).read(verify_tables) if each.wrong]
+    dropped = [verdict == "duplicate" for verdict, _, _ in found]
+    assert sum(dropped[40:]) <= designs * (TEMPLATE_PAGES_MIN + 3)
+    assert sum(dropped[-50:]) <= 2
+    assert found == list(expected(BruteForceFrames(replace(PARAMETERS, frames=FrameRule())), signatures, hosts))
+
+
+def test_versions_whose_edits_pile_up_are_no_new_design(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(13)
+    ordinary = template_pages(generator, 40, BINS * 3 // 4)
+    versions = [generator.integers(1, 256, BINS).astype(np.uint8)]
+    for _ in range(90):
+        later = versions[-1].copy()
+        later[generator.choice(BINS, 2, replace=False)] = generator.integers(1, 256, 2)
+        versions.append(later)
+    signatures, kept = pack_bins(np.concatenate([ordinary, np.array(versions, np.uint8)]), 8), {}
+    hosts: list[str | None] = ["host"] * len(signatures)
+    for share in (SPLIT_SHARE_MAX, 1e9):
+        monkeypatch.setattr(samples, "SPLIT_SHARE_MAX", share)
+        with (
+            TemporaryDirectory() as folder,
+            opened(Path(folder), replace(PARAMETERS, frames=FrameRule())) as index,
+        ):
+            verdicts = [verdict for verdict, _, _ in told(index, signatures, hosts, [])]
+            kept[share] = 91 - verdicts[40:].count("duplicate")
+    assert kept[SPLIT_SHARE_MAX] < kept[1e9]
+
+
+def test_the_oldest_version_gives_way_if_too_many_wait(tmp_path: Path) -> None:
+    signatures = pack_bins(host_with_designs(14, WAITING_MAX + 1, 8, 150), 8)
+    hosts: list[str | None] = ["host"] * len(signatures)
+    with opened(tmp_path, replace(PARAMETERS, frames=FrameRule())) as index:
+        found = list(told(index, signatures, hosts, [50, 100]))
+    assert found == list(expected(BruteForceFrames(replace(PARAMETERS, frames=FrameRule())), signatures, hosts))
 
 
 def test_a_page_that_is_asked_for_alone_gets_the_verdict_that_it_would_get(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from index.matching.frame import (
     NEW_BINS_MIN,
     OFTEN_PAGES_MIN,
     OFTEN_SHARE_MIN,
+    WAITING_MAX,
     FrameRule,
     frame_bins,
     frame_words,
@@ -35,7 +36,9 @@ def test_a_frame_has_the_values_that_enough_sampled_pages_have(
     fingerprints = without_frames(signatures, words + frame_words(words, banding.bin_bits))
     counting = counting_by(FrameRule(6, 32, 8), banding.bin_bits)
     rows, hosts = np.arange(count), np.zeros(count, np.int64)
-    changed = set_frames(fingerprints, rows, hosts, samples, begins, np.array([sampled]), False, counting)
+    waiting, waits = np.zeros((1, 4, words), np.uint64), np.zeros(1, np.int64)
+    taken = np.array([sampled])
+    changed = set_frames(fingerprints, rows, hosts, samples, begins, taken, waiting, waits, False, counting)
     values, others = unpack_bins(signatures, banding.bin_bits), unpack_bins(pages, banding.bin_bits)
     equal = (values[:, None, :] == others[None]).sum(axis=1)
     often = (values != 0) & (equal >= max(OFTEN_PAGES_MIN, np.ceil(OFTEN_SHARE_MIN * sampled)))
@@ -52,7 +55,8 @@ def sampled_of(signatures: np.ndarray, rule: FrameRule, **numbers: float) -> tup
     samples, taken = np.zeros((rule.sample_max, words), np.uint64), np.zeros(1, np.int64)
     rows, hosts, begins = np.arange(len(signatures)), np.zeros(len(signatures), np.int64), np.zeros(1, np.int64)
     counting = counting_by(rule, 8)._replace(**numbers)
-    assert set_frames(fingerprints, rows, hosts, samples, begins, taken, True, counting).all()
+    waiting, waits = np.zeros((1, WAITING_MAX, words), np.uint64), np.zeros(1, np.int64)
+    assert set_frames(fingerprints, rows, hosts, samples, begins, taken, waiting, waits, True, counting).all()
     return samples, int(taken[0])
 
 
@@ -69,11 +73,11 @@ def test_versions_of_a_page_are_sampled_once() -> None:
     """Else three versions of an article make the article itself the frame."""
     versions = unpack_bins(signatures_of(1, 2, BANDINGS[1], 1.0)[:1].repeat(60, axis=0), 8)
     for number in range(60):
-        versions[number, number % 20 : number % 20 + 3] = 1 + number
+        versions[number, number % 20 : number % 20 + 2] = 1 + number
     others = unpack_bins(signatures_of(2, 20, BANDINGS[1], 1.0)[::2], 8)
     signatures = pack_bins(np.concatenate([others, versions]), 8)
     assert sampled_of(signatures, FrameRule(5, 128, 1))[1] == 10 + 1
-    assert sampled_of(signatures, FrameRule(5, 128, 1), version_share=2.0)[1] > 10 + 20
+    assert sampled_of(signatures, FrameRule(5, 128, 1), same_share=2.0, version_share=2.0)[1] > 10 + 20
 
 
 def test_a_page_of_known_values_is_not_sampled() -> None:

@@ -296,13 +296,15 @@ def test_counters_of_a_new_index_are_zero() -> None:
 
 
 def test_a_sample_of_a_host_is_these_bytes() -> None:
-    sample = layout.HostSample(70, 3, "é", np.array([[5, 6], [7, 8]], np.uint64))
+    pages = np.array([[5, 6], [7, 8], [9, 4]], np.uint64)
+    sample = layout.HostSample(70, 3, "é", pages[:2], pages[2:])
     packed = layout.pack_sample(sample)
-    signatures = "".join(f"0{number}00000000000000" for number in (5, 6, 7, 8))
-    assert packed.hex() == "46000000030000000200000002000000" + signatures + "c3a9"
+    signatures = "".join(f"0{number}00000000000000" for number in (5, 6, 7, 8, 9, 4))
+    assert packed.hex() == "46000000030000000200000002000100" + signatures + "c3a9"
     again = layout.unpack_sample(packed)
     assert again[:3] == sample[:3]
     assert again.signatures.tolist() == sample.signatures.tolist()
+    assert again.waiting.tolist() == sample.waiting.tolist()
     with pytest.raises(ValueError, match="buffer size"):
         layout.unpack_sample(packed[:-3])
 
