@@ -56,7 +56,7 @@ def compared(characters: Characters) -> Characters:
     >>> compared(fold(["Đây là café"])).text(0)
     'day la cafe'
     >>> compared(fold(["see https://example.org/archive/2019/an-old-harbour/page-3"])).text(0)
-    'see https://example.kfzwbkqr'
+    'see https://example.vqbookat'
     """
     return Characters(*_written(characters.codepoints, characters.bounds, *_tables()))
 

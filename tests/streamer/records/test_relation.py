@@ -36,8 +36,8 @@ def test_the_estimate_from_signatures_and_letters_is_near_the_exact_share() -> N
     errors = []
     for cut, added in rng.integers(0, 60, (300, 2)).tolist():
         words = rng.choice(vocabulary, 400)
-        original = "".join(words[: 400 - cut])
-        document = "".join([*words[added // 2 :], *rng.choice(vocabulary, added)])
+        original = " ".join(words[: 400 - cut])
+        document = " ".join([*words[added // 2 :], *rng.choice(vocabulary, added)])
         prints = hasher.fingerprint([original, document])
         assert prints.lengths is not None
         distances = pair_distances(prints.rows(slice(0, 1)), prints.rows(slice(1, 2)), parameters)
