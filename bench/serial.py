@@ -40,7 +40,7 @@ from streamer.transports.files.line_reader import LineReader
 
 PARTS = {
     "read and cut lines": [(LineReader, "lines"), (LineReader, "lines_at_hand")],
-    "make records": [(transport, "_records"), (transport, "_batch")],
+    "make records": [(transport, "records_of"), (transport, "_batch")],
     "send": [(Lines, "of"), (pickle, "dumps")],
     "receive": [(Processes, "take")],
     "decide": [(whole.ByIndex, "decide")],

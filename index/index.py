@@ -436,6 +436,10 @@ class Index(AbstractContextManager["Index"]):
         """Decision on each position, in order; None if the journal does not have it, or no longer."""
         return self._opened.read(lambda session: find.decided_at(session, positions))
 
+    def states_at(self, positions: Sequence[Position]) -> list[EntryState | None]:
+        """Whether each position's entry still counts, in order; a record that never entered does; None if not in the log."""
+        return self._opened.read(lambda session: find.states_at(session, positions))
+
     def standings(self, numbers: Sequence[int]) -> list[EntryState]:
         """Whether each document still counts, in order; numbers must be assigned."""
         return self._opened.read(lambda session: find.standings(session, numbers))

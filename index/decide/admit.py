@@ -92,8 +92,7 @@ def fill_in(batch: JournaledDecisions, chunk: Prepared, outcome: Outcome, origin
     }
     for name, column in columns.items():
         batch.rows[name][chunk.rows] = column
-    rows = chunk.rows.tolist()
-    batch.origins.update((rows[row], origin) for row, origin in origins.items())
+    batch.origins.update(zip(chunk.rows[list(origins)].tolist(), origins.values(), strict=True))
 
 
 def decisions(
@@ -106,9 +105,12 @@ def decisions(
     rows, count = batch.rows, len(batch.rows)
     ids: list[str | None] = [None] * count
     positions: list[Position | None] = [None] * count
-    streams = sources.streams_of(session.transaction, {origin.stream for origin in batch.origins.values()})
+    origins = batch.origins.values()
+    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins})
+    keys = {(origin.stream, origin.partition) for origin in origins}
+    named = {(stream, partition): Source(streams[stream], partition) for stream, partition in keys}
     for row, (id_, stream, partition, offset) in batch.origins.items():
-        ids[row], positions[row] = id_, Position(Source(streams[stream], partition), offset)
+        ids[row], positions[row] = id_, Position(named[stream, partition], offset)
     return Decisions(
         verdicts=rows["verdict"].astype(np.uint8),
         reasons=rows["reason"].astype(np.uint8),

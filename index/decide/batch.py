@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -81,18 +80,19 @@ class Batch:
         """
         duplicates = np.flatnonzero(naming_originals(outcome.verdicts)).tolist()
         if origins is None:
-            origins = origins_of(session, outcome, duplicates, partial(self.origin_of, rows))
+            origins = origins_of(session, outcome, duplicates, partial(self.row_origins, rows))
         filings = np.where(outcome.entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
         filings[outcome.entering & ~leaving & (rows.kinds == Kind.NEAR)] = Filing.BLOCKS
         if len(rows):
             self._write(session, rows, outcome, filings, origins, hashes)
         return dict(zip(duplicates, origins, strict=True))
 
-    def origin_of(self, rows: Entries, row: int) -> Origin:
-        """A row as the original of another."""
-        source = int(rows.source_numbers[row])
-        columns = int(self.streams[source]), int(self.partitions[source]), int(rows.offsets[row])
-        return Origin(rows.ids[row], *columns)
+    def row_origins(self, entries: Entries, rows: npt.NDArray[np.int64]) -> list[Origin]:
+        """Rows, int64 [m], as the originals of others."""
+        source_numbers = entries.source_numbers[rows]
+        columns = self.streams[source_numbers], self.partitions[source_numbers], entries.offsets[rows]
+        ids = map(entries.ids.__getitem__, rows.tolist())
+        return list(map(Origin, ids, *(column.tolist() for column in columns)))
 
     def _write(
         self,
@@ -105,9 +105,8 @@ class Batch:
     ) -> None:
         """Log, file, journal and count these rows; filings: uint8 [n], `layout.Filing` values."""
         transaction, counters, numbers = session.transaction, session.counters, outcome.numbers
-        rows = replace(rows, host_digests=log.host_digests(rows))
-        if session.opened.named_hosts is not None and rows.hosts is not None and rows.host_digests is not None:
-            host_names.note(transaction, rows.host_digests, rows.hosts, session.opened.named_hosts)
+        if session.opened.named_hosts is not None and rows.hosts is not None:
+            host_names.note(transaction, log.host_digests(rows), rows.hosts, session.opened.named_hosts)
         key = LOG_KEY.pack(counters.next_number, counters.journal_rows)
         columns: dict[str, npt.NDArray[np.generic]] = {
             "number": outcome.originals,
@@ -147,18 +146,27 @@ class Batch:
 
 
 def origins_of(
-    session: ReadSession, outcome: Outcome, duplicates: list[int], origin_of: Callable[[int], Origin]
+    session: ReadSession,
+    outcome: Outcome,
+    rows: list[int],
+    row_origins: Callable[[npt.NDArray[np.int64]], list[Origin]],
 ) -> list[Origin]:
-    """Originals of these rows; `origin_of` gives that of a row of the chunk."""
-    first_number, named = outcome.first_number, outcome.named
-    numbers = named[[row for row in duplicates if row not in outcome.former]]
-    stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
-    row_of = np.flatnonzero(outcome.entering)
-    origins = []
-    for row in duplicates:
-        # First number 10, rows 0 and 2 enter: number 11 is row 2.
-        number, where = int(named[row]), outcome.former.get(row)
-        if where is None:
-            where = stored[number] if number < first_number else int(row_of[number - first_number])
-        origins.append(origin_of(where) if isinstance(where, int) else Origin(*where))
-    return origins
+    """Originals of these rows; `row_origins` gives those that are rows of the chunk themselves."""
+    numbers, first_number, former = outcome.named[rows], np.uint64(outcome.first_number), outcome.former
+    if former:
+        numbers[[row in former for row in rows]] = NO_NUMBER
+    by_number: dict[int, Origin] = documents.origins(
+        session.transaction, numbers[numbers < first_number], session.words
+    )
+    # First number 10, rows 0 and 2 enter: number 11 is row 2.
+    in_batch = np.unique(numbers[(numbers >= first_number) & (numbers != NO_NUMBER)])
+    entered = np.flatnonzero(outcome.entering)[(in_batch - first_number).astype(np.int64)]
+    by_number.update(zip(in_batch.tolist(), row_origins(entered), strict=True))
+    if not former:
+        return list(map(by_number.__getitem__, numbers.tolist()))
+    former_rows = np.array([where for where in former.values() if isinstance(where, int)], np.int64)
+    by_row = dict(zip(former_rows.tolist(), row_origins(former_rows), strict=True))
+    return [
+        by_number[number] if where is None else by_row[where] if isinstance(where, int) else Origin(*where)
+        for number, where in zip(numbers.tolist(), map(former.get, rows), strict=True)
+    ]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from index.decide.admit import decisions, fill_in
 from index.decide.batch import origins_of
@@ -39,12 +40,13 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
         chunk = replace(chunk, entries=with_reasons(session, chunk.entries, outcome))
         candidates[chunk.rows] = compared
         naming = np.flatnonzero(naming_originals(outcome.verdicts)).tolist()
-        origins = origins_of(session, outcome, naming, _no_row)
+        origins = origins_of(session, outcome, naming, _no_rows)
         fill_in(checked, chunk, outcome, dict(zip(naming, origins, strict=True)))
     # A check assigns no numbers, so a row that is its own original has none.
     checked.rows["number"][standing_for_themselves(checked.rows["verdict"])] = NO_NUMBER
     return decisions(session, checked, candidates)
 
 
-def _no_row(row: int) -> Origin:
-    raise AssertionError(f"no row sees another, but one names row {row}")
+def _no_rows(rows: npt.NDArray[np.int64]) -> list[Origin]:
+    assert not len(rows), f"no row sees another, but one names row {rows[0]}"
+    return []

@@ -13,6 +13,7 @@ from index.matching.host_sketch import host_keys
 from index.session import ReadSession
 from index.storage import documents, journal, log
 from index.storage.documents import Document
+from index.storage.layout import Filing
 from index.storage.sources import streams_of
 from index.versions.by_id import rows_in_batches
 
@@ -92,6 +93,18 @@ def standings(session: ReadSession, asked: Sequence[int]) -> list[EntryState]:
         EntryState.FORGOTTEN if forgotten else EntryState.COUNTS if visible else EntryState.EXPIRED
         for forgotten, visible in zip(*columns, strict=True)
     ]
+
+
+def states_at(session: ReadSession, positions: Sequence[Position]) -> list[EntryState | None]:
+    """Implementation of `Index.states_at`."""
+    states: list[EntryState | None] = [None] * len(positions)
+    for batch, rows, places in journal.at_positions(session.transaction, positions, session.words):
+        numbers = batch.first_number + np.searchsorted(batch.entered(), rows)
+        entered = batch.rows["filing"][rows] != Filing.NOTHING
+        found = zip(places.tolist(), entered.tolist(), standings(session, numbers.tolist()), strict=True)
+        for place, has_entered, state in found:
+            states[place] = state if has_entered else EntryState.COUNTS
+    return states
 
 
 def newest_near(session: ReadSession, limit: int, host: str) -> list[Decided]:

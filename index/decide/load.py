@@ -20,6 +20,7 @@ from index.kernels.judge import NONE, Documents
 from index.matching.outcome import ROW_ORDER
 from index.session import ReadSession
 from index.storage import codec, log
+from index.storage.visibility import are_among
 
 
 class Loaded(NamedTuple):
@@ -54,7 +55,7 @@ def load(session: ReadSession, entries: Entries, numbers: npt.NDArray[np.uint64]
     stored = log.documents(session.transaction, named, session.words)
     named, roots = named[stored.there], stored.rows["number"][stored.there].astype(np.uint64)
     parts = [stored if len(named) == len(stored.there) else log.documents(session.transaction, named, session.words)]
-    others = ascending(roots[~np.isin(roots, named)])
+    others = ascending(roots[~are_among(named, roots)])
     if len(others):
         parts.append(log.documents(session.transaction, others, session.words))
         others, parts[1] = others[parts[1].there], parts[1]

@@ -9,7 +9,7 @@ import xxhash
 from index.entry import Entries, Kind
 from index.lsm.lookup import NearLookup, first_of_equals, lookup_of
 from index.matching.frame import without_frames
-from index.matching.host_sketch import host_keys
+from index.matching.host_sketch import NO_HOST, host_keys
 from index.matching.minhash import mixed
 from index.storage import log
 from index.storage.parameters import Parameters
@@ -26,7 +26,8 @@ class Prepared:
     near      int64 [m], NEAR rows
     lookup    of the NEAR rows; its row i is near[i]
     exact     int64 [e], EXACT rows
-    firsts    int64 [n], first row of the same kind with an equal fingerprint
+    firsts    int64 [n], first row of the same kind with an equal fingerprint; without hosts each row itself: only the
+              guard asks
     hosts     uint64 [n], `host_keys`
     hashes    uint64 [n, tables], `Shape.hashes`; an EXACT row has a hash of its fingerprint in every table
     is_check  decide each row as if it came alone
@@ -34,7 +35,7 @@ class Prepared:
     >>> from index import Source
     >>> words, zero = np.array([[5], [9], [5]], np.uint64), np.zeros(3, np.uint64)
     >>> columns = (Source("topic", 0),), zero.astype(np.uint32), np.arange(3, dtype=np.uint64), *np.zeros((2, 3), np.uint8), words
-    >>> [chunk] = prepared(Entries(*columns, np.zeros(3, np.int64), ["a", "b", "c"]), np.arange(3), Parameters())
+    >>> [chunk] = prepared(Entries(*columns, np.zeros(3, np.int64), ["a", "b", "c"], hosts=["h"] * 3), np.arange(3), Parameters())
     >>> chunk.firsts
     array([0, 1, 0])
     """
@@ -68,8 +69,10 @@ def require_sound(entries: Entries, parameters: Parameters, *, stored: bool = Fa
         raise ValueError("a row names a source that the batch does not list")
     if len(set(entries.sources)) != len(entries.sources):
         raise ValueError("the batch lists a source twice")
-    order = np.argsort(entries.source_numbers, kind="stable")
-    numbers, offsets = entries.source_numbers[order], entries.offsets[order]
+    numbers, offsets = entries.source_numbers, entries.offsets
+    if len(entries.sources) > 1:
+        order = np.argsort(numbers, kind="stable")
+        numbers, offsets = numbers[order], offsets[order]
     # By source, sources [0, 1, 0] with offsets [4, 7, 4] are 0: [4, 4], 1: [7]: unsound.
     if np.any((numbers[1:] == numbers[:-1]) & (offsets[1:] <= offsets[:-1])):
         raise ValueError("offsets must strictly increase within a source")
@@ -128,11 +131,11 @@ def _prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Paramet
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
     lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max)
-    firsts = np.arange(len(rows))
-    for rows_of_kind in () if is_check else (near, exact):
-        firsts[rows_of_kind] = rows_of_kind[first_of_equals(entries.fingerprints[rows_of_kind])]
     hashes = _hashes(lookup.hashes, near, entries.fingerprints, exact)
     hosts = host_keys(entries.hosts or [None] * len(entries))
+    firsts = np.arange(len(rows))
+    for rows_of_kind in (near, exact) if not is_check and (hosts != NO_HOST).any() else ():
+        firsts[rows_of_kind] = rows_of_kind[first_of_equals(entries.fingerprints[rows_of_kind])]
     return Prepared(rows, entries, near, lookup, exact, firsts, hosts, hashes, is_check)
 
 

@@ -1,34 +1,9 @@
 """Band hashes, by which entries are filed and a batch's rows meet. `index.lsm.shape` defines them."""
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from index.kernels.jit import compiled
-
-
-class Bands(NamedTuple):
-    """Rows in chains, by each band's hash: further candidates, with learnt frames.
-
-    hashes     uint64 [n, bands], as `band_hashes`
-    filed      bool [n], rows that others may meet
-    meets      bool [n], rows that meet others
-    heads      int32 [bands, slots], each chain's last row, or -1; slots is a power of two
-    following  int32 [n, bands], the chain's next row, or -1
-    seen_by    int64 [n], last row that met this one
-    met        int64 [n], rows that `_meet` reached last
-    end        int64 [1], end of the rows in the chains
-    """
-
-    hashes: npt.NDArray[np.uint64]
-    filed: npt.NDArray[np.bool_]
-    meets: npt.NDArray[np.bool_]
-    heads: npt.NDArray[np.int32]
-    following: npt.NDArray[np.int32]
-    seen_by: npt.NDArray[np.int64]
-    met: npt.NDArray[np.int64]
-    end: npt.NDArray[np.int64]
 
 
 @compiled
@@ -63,12 +38,3 @@ def band_hashes(
                 chain ^= chain >> np.uint64(32)
             hashes[place, band] = (chain * np.uint64(0xD6E8FEB86659FD93)) & np.uint64(0xFFFF_FFFF_FF00_0000)
     return hashes
-
-
-def bands_of(hashes: npt.NDArray[np.uint64], filed: npt.NDArray[np.bool_]) -> Bands:
-    """Empty chains for rows with these hashes, uint64 [n, bands]; filed: bool [n], those that take part."""
-    count, bands = hashes.shape
-    # More than twice as many slots as rows, a power of two: 5 rows, 16 slots.
-    heads = np.full((bands, 1 << (2 * count).bit_length()), -1, np.int32)
-    met = np.full(count, -1, np.int64), np.empty(count, np.int64)
-    return Bands(hashes, filed, filed, heads, np.empty(hashes.shape, np.int32), *met, np.zeros(1, np.int64))

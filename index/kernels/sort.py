@@ -5,11 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.columns import grown
-from index.kernels.jit import compiled, prefetch
-
-AT_ONCE = 64
-"""Slots loaded from memory together."""
+from index.kernels.jit import compiled
 
 
 @compiled
@@ -31,76 +27,11 @@ def _are_equal(left: npt.NDArray[np.uint64], row: int, right: npt.NDArray[np.uin
 
 
 @compiled
-def _find_slots(
-    fingerprints: npt.NDArray[np.uint64],
-    first: int,
-    count: int,
-    slots: npt.NDArray[np.int32],
-    here: npt.NDArray[np.int64],
-) -> None:
-    """Fill in `_slot_of` for `count` fingerprints from `first` on, and prefetch their slots."""
-    base = np.uint64(slots.ctypes.data)
-    for place in range(count):
-        here[place] = _slot_of(fingerprints, first + place, len(slots))
-        prefetch(base + np.uint64(4 * here[place]))
-
-
-@compiled
-def hash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slots: npt.NDArray[np.int32]) -> None:
-    """Enter places begin <= p < end in fingerprints, uint64 [capacity, words], into a hash table; changes slots.
-
-    slots  int32 [s], s a power of two and above `end`: a place, or -1 for an empty slot
-    """
-    here = np.empty(AT_ONCE, np.int64)
-    for first in range(begin, end, AT_ONCE):
-        count = min(AT_ONCE, end - first)
-        _find_slots(fingerprints, first, count, slots, here)
-        for place in range(count):
-            slot = here[place]
-            while slots[slot] >= 0:
-                slot = (slot + 1) & (len(slots) - 1)
-            slots[slot] = first + place
-
-
-@compiled
-def unhash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slots: npt.NDArray[np.int32]) -> None:
-    """Revert `hash_entries` for the places entered last."""
-    # Last in, first out: a sequence of probes never gets a gap.
-    for place in range(end - 1, begin - 1, -1):
-        slot = _slot_of(fingerprints, place, len(slots))
-        while slots[slot] != place:
-            slot = (slot + 1) & (len(slots) - 1)
-        slots[slot] = -1
-
-
-@compiled
-def equal_places(
-    asked: npt.NDArray[np.uint64], fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Rows and places, int64 [m] each, ascending by row: fingerprints in slots that equal rows uint64 [n, words]."""
-    rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    count, here = 0, np.empty(AT_ONCE, np.int64)
-    base, row_bytes = np.uint64(fingerprints.ctypes.data), 8 * fingerprints.shape[1]
-    for row in range(asked.shape[0]):
-        if row % AT_ONCE == 0:
-            some = min(AT_ONCE, asked.shape[0] - row)
-            _find_slots(asked, row, some, slots, here)
-            for place in here[:some]:
-                prefetch(base + np.uint64(row_bytes * max(0, slots[place])))
-        slot = here[row % AT_ONCE]
-        while slots[slot] >= 0:
-            if _are_equal(asked, row, fingerprints, slots[slot]):
-                if count == len(rows):
-                    rows, places = grown(rows), grown(places)
-                rows[count], places[count] = row, slots[slot]
-                count += 1
-            slot = (slot + 1) & (len(slots) - 1)
-    return rows[:count], places[:count]
-
-
-@compiled
 def first_equals(fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """First equal row for every row: uint64 [n, words] -> int64 [n]; slots: as in `hash_entries`, all -1, changed."""
+    """First equal row for every row: uint64 [n, words] -> int64 [n].
+
+    slots  int32 [s], all -1, changed; s is a power of two and above n
+    """
     firsts = np.empty(len(fingerprints), np.int64)
     for row in range(len(fingerprints)):
         slot = _slot_of(fingerprints, row, len(slots))

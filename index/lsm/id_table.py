@@ -94,6 +94,8 @@ class IdTable(HashTable):
     def _found(self, transaction: Transaction, ids: Sequence[str], limit: int) -> tuple[Hits, npt.NDArray[np.bool_]]:
         """Rows with these ids among those that `_hits` gives, in log order; and whether it may lack some, bool [n]."""
         hits = self._hits(transaction, id_hashes(*pack_texts(ids)), limit)
+        if not len(hits.rows):
+            return hits, np.zeros(len(ids), np.bool_)
         order = np.lexsort(hits)
         asked, rows = hits.asked[order], hits.rows[order]
         # A memtable and a segment may both have a row.

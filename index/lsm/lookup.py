@@ -65,7 +65,11 @@ class NearLookup:
         """As `Lookup`, but with MinHash only entries that share a band."""
         for known, rows, members, numbers in self._candidates(transaction, memtables, segments):
             near = self._verified(known, rows, members, numbers)
-            yield nearest(near, limit), np.bincount(rows, minlength=len(self))
+            # With hashes as probes each pair comes once.
+            yield (
+                near if limit is None and not self.probes.free else nearest(near, limit),
+                np.bincount(rows, minlength=len(self)),
+            )
 
     def _candidates(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments

@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels import memtable, scan, sort
+from index.kernels import memtable, scan
 from index.kernels.scan import Pages, Probes
 from index.lsm.shape import Shape
 from index.matching.simhash import BLOCK_BITS
@@ -37,16 +37,16 @@ _FILED_AT_ONCE = 2**16
 class Memtable:
     """Entries in order of arrival; `cut` removes the last ones.
 
-    The first lookup files entries in pages, the first lookup of equals hashes them. So bulk-loaded entries are never
-    filed.
+    The first lookup files entries in pages, so bulk-loaded entries are never filed.
 
     rests  uint8 [capacity, tables], hash bits below those in a page key
 
     >>> from index.lsm.shape import SimhashShape
     >>> memtable = Memtable(SimhashShape(words=1, tables=4))
     >>> memtable.add(np.array([[5], [9], [5]], np.uint64), np.array([10, 11, 12], np.uint64))
-    >>> memtable.equals(np.array([[5]], np.uint64))
-    (array([0, 0]), array([0, 2]))
+    >>> memtable.cut(2)
+    >>> memtable.numbers
+    array([10, 11], dtype=uint64)
     """
 
     def __init__(self, shape: Shape, entries: int = _CAPACITY_AT_FIRST) -> None:
@@ -56,10 +56,9 @@ class Memtable:
         self._fingerprints = np.empty((entries, shape.words), np.uint64)
         self._numbers = np.empty(entries, np.uint64)
         self.rests = np.empty((_CAPACITY_AT_FIRST, shape.tables), np.uint8)
-        self._filed = self._hashed = 0
+        self._filed = 0
         self._hashes_ahead: list[npt.NDArray[np.uint64]] = []
         """Hashes for the entries to file next, if the caller of `add` knew them."""
-        self._slots = np.full(2 * _CAPACITY_AT_FIRST, -1, np.int32)
         self.pages = Pages(
             heads=np.full((shape.tables, 1 << BLOCK_BITS), -1, np.int32),
             links=np.empty((_CAPACITY_AT_FIRST, 3), np.int32),
@@ -109,9 +108,6 @@ class Memtable:
             keys = _page_keys(self._shape.hashes(self._fingerprints[count : self._filed]))
             memtable.take_back(keys, self.pages)
             self._filed = count
-        if count < self._hashed:
-            sort.unhash_entries(self._fingerprints, count, self._hashed, self._slots)
-            self._hashed = count
         self._count = min(count, self._count)
 
     def file(self) -> None:
@@ -140,15 +136,6 @@ class Memtable:
             parts=with_room(old.parts, divisions),
             firsts=with_room(old.firsts, divisions),
         )
-
-    def equals(self, fingerprints: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """All entries equal to fingerprints uint64 [n, words]: rows and places, int64 [m] each, ascending by row."""
-        if 2 * self._count > len(self._slots):
-            self._slots = np.full(4 << (self._count - 1).bit_length(), -1, np.int32)
-            self._hashed = 0
-        sort.hash_entries(self._fingerprints, self._hashed, self._count, self._slots)
-        self._hashed = self._count
-        return sort.equal_places(fingerprints, self._fingerprints, self._slots)
 
     def of_table(self, table: int, begin: int, end: int, count_max: int) -> tuple[npt.NDArray[np.uint64], int]:
         """Entries in a table whose first 16 hash bits v have begin <= v < end: uint64 [2, m], mostly ascending.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ ROW_ORDER = 2**63
 """Rows come after all indexed documents."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """Verdicts on n rows.
 
@@ -46,7 +47,7 @@ class Outcome:
     ratios: npt.NDArray[np.uint16] = field(default_factory=lambda: np.zeros((), np.uint16))
     equal_texts: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros((), np.bool_))
 
-    @property
+    @cached_property
     def numbers(self) -> npt.NDArray[np.uint64]:
         """Number of an entering row, else NO_NUMBER: uint64 [n]."""
         numbers = np.full(len(self.entering), NO_NUMBER, np.uint64)
@@ -54,7 +55,7 @@ class Outcome:
         numbers[self.entering] = np.arange(self.first_number, end, dtype=np.uint64)
         return numbers
 
-    @property
+    @cached_property
     def named(self) -> npt.NDArray[np.uint64]:
         """Number of the document that a row names, else NO_NUMBER: uint64 [n]."""
         # First number 10, rows 0 and 2 of three enter: ROW_ORDER + 2 is number 11, and 7 is document 7.

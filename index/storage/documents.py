@@ -1,6 +1,7 @@
 """Documents that became entries: by number, and EXACT ones by whole fingerprint."""
 
 from collections.abc import Collection, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -105,11 +106,14 @@ def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) 
 
 def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Origin]:
     """The same documents as originals of duplicates."""
-    stored = log.documents(transaction, numbers, words)
-    sources = stored.sources
+    distinct = np.unique(numbers)
+    if not len(distinct):
+        return {}
+    stored = log.documents(transaction, distinct, words)
+    sources, there = stored.sources, stored.there.tolist()
     columns = sources["stream"].tolist(), sources["partition"].tolist(), stored.rows["offset"].tolist()
-    origins = zip(numbers.tolist(), map(Origin, stored.ids, *columns), strict=True)
-    return {number: origin for (number, origin), there in zip(origins, stored.there.tolist(), strict=True) if there}
+    pairs = zip(distinct.tolist(), map(Origin, stored.ids, *columns), strict=True)
+    return dict(pairs if all(there) else compress(pairs, there))
 
 
 def equals(

@@ -275,7 +275,10 @@ class Documents:
     def __init__(self, transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> None:
         """Use `documents`."""
         # Many numbers may name few documents: each is read once.
-        self._numbers, self._inverse = np.unique(numbers, return_inverse=True)
+        self._in_order = bool((numbers[1:] > numbers[:-1]).all())
+        self._numbers, self._inverse = numbers, np.arange(len(numbers))
+        if not self._in_order:
+            self._numbers, self._inverse = np.unique(numbers, return_inverse=True)
         self._transaction, self._words = transaction, words
         known = _known(transaction, self._numbers, words)
         batches = log_rows.batches_of(self._numbers, known.firsts, known.ends)
@@ -294,10 +297,6 @@ class Documents:
         wide = np.zeros((len(self._numbers), *column.shape[1:]), column.dtype)
         wide[self._there] = column
         return wide[self._inverse]
-
-    @cached_property
-    def _in_order(self) -> bool:
-        return bool((self._inverse[1:] > self._inverse[:-1]).all())
 
     @cached_property
     def _at(self) -> npt.NDArray[np.int64]:

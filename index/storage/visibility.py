@@ -41,11 +41,6 @@ class Visibility:
         self._unsure_below = max(self.horizon.sources["number"].tolist(), default=0)
 
     @property
-    def all_are(self) -> bool:
-        """Whether all entries are visible: nothing was ever retired."""
-        return not self.some_have_expired and not self._stored and not len(self._retired)
-
-    @property
     def some_have_expired(self) -> bool:
         """Whether any entry ever expired, by number or by age."""
         return self.expired_below > 0
@@ -65,9 +60,9 @@ class Visibility:
 
     def are_retired(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each entry is in `retired`: uint64 [n] -> bool [n]."""
-        retired = _are_among(self._retired, numbers)
+        retired = are_among(self._retired, numbers)
         if self._stored > RETIRED_KNOWN_MAX and len(numbers):
-            retired |= _are_among(self._stored_of(np.unique(numbers)), numbers)
+            retired |= are_among(self._stored_of(np.unique(numbers)), numbers)
         return retired
 
     def _stored_of(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -126,7 +121,8 @@ class Visibility:
             )
 
 
-def _are_among(some: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+def are_among(some: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Whether numbers, uint64 [n], are among some ascending ones, uint64 [m]: bool [n]."""
     if not len(some):
         return np.zeros(len(numbers), np.bool_)
     places = np.searchsorted(some, numbers)

@@ -121,7 +121,6 @@ def _enter(transaction: Transaction, tree: Tree, parameters: Parameters, number:
     tree.follow(transaction)
     fingerprints = np.full((1, parameters.stored_words), number + 1, np.uint64)
     tree.add(fingerprints, np.array([number], np.uint64))
-    tree.memtables()[0].equals(fingerprints)
     lookup = lookup_of(np.ones_like(fingerprints), parameters, parameters.distance_max)
     list(tree.matches(transaction, lookup))
     counters = unpack_counters(None)._replace(next_number=number + 1)

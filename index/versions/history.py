@@ -134,12 +134,14 @@ def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
     is_decided = entries.kinds <= Kind.EXACT
     if entries.named is not None:
         is_decided &= entries.named
-    rows = [row for row in np.flatnonzero(is_decided).tolist() if entries.ids[row]]
-    hosts = log.host_digests(entries).tolist()
-    place_of: dict[Key, int] = {}
+    is_decided &= np.fromiter(map(bool, entries.ids), np.bool_, len(entries))
+    rows = np.flatnonzero(is_decided)
+    ids = map(entries.ids.__getitem__, rows.tolist())
+    keys_by_row: list[Key] = list(zip(ids, log.host_digests(entries)[rows].tolist(), strict=True))
+    keys = list(dict.fromkeys(keys_by_row))
+    places = dict(zip(keys, range(len(keys)), strict=True)) if len(keys) < len(rows) else None
     keys_of_rows = np.full(len(entries), -1, np.int64)
-    keys_of_rows[rows] = [place_of.setdefault((entries.ids[row], hosts[row]), len(place_of)) for row in rows]
-    keys = list(place_of)
+    keys_of_rows[rows] = np.arange(len(rows)) if places is None else list(map(places.__getitem__, keys_by_row))
     newest, there = newest_versions(session, keys)
     if len(keys) == len(rows) and not any(newest):
         # The id may be known, but on another host.
@@ -148,7 +150,7 @@ def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
             return None
     assert entries.digests is not None
     differs = np.zeros(len(keys), np.bool_)
-    for row, text, substance in zip(rows, *entries.digests[rows].T.tolist(), strict=True):
+    for row, text, substance in zip(rows.tolist(), *entries.digests[rows].T.tolist(), strict=True):
         key = keys_of_rows[row]
         differs[key] |= there[key] and not _suffices(newest[key], text, substance)
     known = newest.copy()
@@ -189,6 +191,8 @@ def stand_for_keys(session: ReadSession, numbers: npt.NDArray[np.uint64], keys: 
 
 def _histories(session: ReadSession, keys: Sequence[Key], found: Hits) -> list[History | None]:
     """Histories of documents by rows that come by key, newest first."""
+    if not len(found.rows):
+        return [None] * len(keys)
     asked, rows, sources = _counting(session, keys, found)
 
     def versions(at: list[int]) -> list[Version]:
@@ -198,9 +202,10 @@ def _histories(session: ReadSession, keys: Sequence[Key], found: Hits) -> list[H
         visible, delivered = session.visibility.visible(numbers).tolist(), documents[["text", "substance"]].tolist()
         return list(map(Version, *records, sources[at].tolist(), visible, own.tolist(), delivered))
 
-    edges, substances = np.searchsorted(asked, np.arange(len(keys) + 1)).tolist(), rows["substance"].tolist()
+    distinct, begins = np.unique(asked, return_index=True)
+    edges, substances = [*begins.tolist(), len(asked)], rows["substance"].tolist()
     strangers = rows["strangers"].tolist()
-    spans = [(key, begin, end) for key, (begin, end) in enumerate(pairwise(edges)) if begin < end]
+    spans = [(key, begin, end) for key, (begin, end) in zip(distinct.tolist(), pairwise(edges), strict=True)]
     lasts = versions([begin for _, begin, _ in spans])
     # The last version usually stands. Only if it does not, older ones are read: the newest of them is the last here.
     left = [span for span, last in zip(spans, lasts, strict=True) if not last.is_current]

@@ -58,12 +58,7 @@ class Auditor:
         if not places:
             return []
         parts = [place.rsplit("/", 2) for place in places]
-        found = self._index.decided_at(
+        states = self._index.states_at(
             [Position(Source(stream, int(partition)), int(offset)) for stream, partition, offset in parts]
         )
-        numbers = [each.document.number for each in found if each and each.document]
-        states = dict(zip(numbers, self._index.standings(numbers), strict=True))
-        return [
-            each is not None and (each.document is None or states[each.document.number] is EntryState.COUNTS)
-            for each in found
-        ]
+        return [state is EntryState.COUNTS for state in states]

@@ -55,7 +55,7 @@ def test_an_open_index_has_no_hatches() -> None:
         "open", "close", "require_open",
         "admit", "restore", "query", "query_exact", "documents", "find", "decided", "forget", "statistics",
         "begin", "begin_all", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
-        "watched_hosts", "check", "decided_at", "standings", "newest_near", "judged",
+        "watched_hosts", "check", "decided_at", "standings", "states_at", "newest_near", "judged",
         "give_back", "are_given_back", "undelivered", "settle",
         "stories", "story", "due_stories", "clear_stories", "take_stories_turn",
     }  # fmt: skip

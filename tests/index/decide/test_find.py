@@ -153,3 +153,7 @@ def test_an_entry_counts_until_it_expires_or_is_forgotten(tmp_path: Path) -> Non
             EntryState.COUNTS,
         ]
         assert index.standings([]) == []
+        index.admit(entries_of([Row(5, rows[4].fingerprint, id="copy")]), ends_of([Row(5, 0)]))
+        # The first one has left the log, the copy never entered.
+        states = index.states_at([Position(ONE, offset) for offset in (4, 3, 0, 5, 99)])
+        assert states == [EntryState.COUNTS, EntryState.FORGOTTEN, None, EntryState.COUNTS, None]

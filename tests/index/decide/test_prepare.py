@@ -33,7 +33,7 @@ def test_a_broken_batch_is_refused_and_says_why(broken: dict[str, Any], told: st
 
 
 def test_rows_are_prepared_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    (whole,) = prepared(ENTRIES, np.arange(5), PARAMETERS)
+    (whole,) = prepared(replace(ENTRIES, hosts=["a.example"] * 5), np.arange(5), PARAMETERS)
     assert (whole.near.tolist(), whole.exact.tolist()) == ([0, 1, 3], [2, 4])
     assert whole.firsts[whole.exact].tolist() == [2, 2]
     monkeypatch.setattr("index.decide.prepare.ROWS_AT_ONCE", 2)

@@ -95,30 +95,6 @@ def test_stripes_hold_the_places_of_their_keys_in_the_order_given(seed: int, cou
     assert begins.tolist() == [sum(each < stripe for each in stripes) for stripe in range(2**bits + 1)]
 
 
-@examples(30)
-@given(st.integers(0, 2**32), st.integers(1, 16), st.integers(0, 60), st.integers(0, 60))
-def test_hashed_entries_are_found_until_they_are_taken_out(seed: int, words: int, first: int, more: int) -> None:
-    generator = np.random.default_rng(seed)
-    # Few values, so that many are equal and many more meet in a slot.
-    filed = generator.integers(0, 3, (first + more, words)).astype(np.uint64)
-    asked = generator.integers(0, 3, (30, words)).astype(np.uint64)
-    slots = np.full(256, -1, np.int32)
-
-    def require(count: int) -> None:
-        rows, places = sort.equal_places(asked, filed, slots)
-        found = list(zip(rows.tolist(), places.tolist(), strict=True))
-        expected = np.argwhere((asked[:, None] == filed[None, :count]).all(axis=2)).tolist()
-        assert sorted(map(list, found)) == expected
-        assert rows.tolist() == sorted(rows.tolist())
-
-    sort.hash_entries(filed, 0, first, slots)
-    require(first)
-    sort.hash_entries(filed, first, first + more, slots)
-    require(first + more)
-    sort.unhash_entries(filed, first, first + more, slots)
-    require(first)
-
-
 def fingerprints_for(parameters: Parameters, seed: int, count: int) -> np.ndarray:
     """Some far apart, many alike, many equal: uint64 [count, words]."""
     generator = np.random.default_rng(seed)

@@ -47,6 +47,7 @@ CALLS: dict[str, Callable[[Index], object]] = {
     "set_applied": lambda index: index.set_applied(ONE, 1),
     "settle": lambda index: index.settle([Position(ONE, 0)]),
     "standings": lambda index: index.standings([0]),
+    "states_at": lambda index: index.states_at([Position(ONE, 0)]),
     "statistics": Index.statistics,
     "stories": lambda index: index.stories(1),
     "story": lambda index: index.story(0),
