@@ -33,7 +33,7 @@ def served(run: Run, log: Path, count: int) -> dict[str, Any]:
     process = run.start(log)
     try:
         outputs = Outputs(run)
-        assert outputs.wait_for(count, timeout_seconds=60)
+        assert outputs.wait_for(count, timeout_seconds=180)
         outputs.close()
         found: dict[str, Any] = {}
 

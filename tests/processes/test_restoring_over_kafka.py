@@ -82,7 +82,7 @@ def lost_index(kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], St
     wait_until(run.ready, PATIENCE_SECONDS)
     write(run, documents("first"))
     outputs = Outputs(run)
-    assert outputs.wait_for(2 * HISTORY, timeout_seconds=60)
+    assert outputs.wait_for(2 * HISTORY, timeout_seconds=180)
     outputs.close()
     kill_group(service.process)
     shutil.rmtree(run.directory / run.name)
@@ -176,7 +176,7 @@ def test_a_second_service_with_an_index_of_its_own_is_refused_and_the_first_goes
     wait_until(run.ready, PATIENCE_SECONDS)
     write(run, documents("first"))
     outputs = Outputs(run)
-    assert outputs.wait_for(2 * HISTORY, timeout_seconds=60)
+    assert outputs.wait_for(2 * HISTORY, timeout_seconds=180)
     other = (*run.settings, "kafka.instance=1", f"index.directory={tmp_path / 'other'}", "observe.log_format=json")
     second = start(Run(run.name, run.bootstrap_servers, run.input_topic, run.directory, free_port(), other))
     written = 0

@@ -63,7 +63,7 @@ def test_an_open_transaction_is_named_while_it_is_waited_for_and_the_answer_stay
         verifying = subprocess.Popen(command, stdout=output, stderr=errors)
         try:
             # Within 30 seconds of its first look, with time to start on a busy machine.
-            wait_until(lambda: f"transactional id 'stranger-{run.name}'" in said.read_text(), timeout_seconds=60)
+            wait_until(lambda: f"transactional id 'stranger-{run.name}'" in said.read_text(), timeout_seconds=180)
             assert f"{run.topic('unique')}/0 from offset" in said.read_text()
             stranger.abort_transaction()
             assert verifying.wait(120) == 0

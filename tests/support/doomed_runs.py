@@ -63,7 +63,7 @@ class Filter:
 
     def outputs(self, count: int) -> dict[str, object]:
         seen = Outputs(self.run)
-        seen.wait_for(count, timeout_seconds=30)
+        seen.wait_for(count, timeout_seconds=120)
         seen.close()
         stories = latest(committed_records(self.run.bootstrap_servers, [self.run.topic("stories")]))
         assert stories, "some documents are copies"
@@ -97,6 +97,6 @@ class Parts:
 
     def outputs(self, count: int) -> dict[str, object]:
         seen = Outputs(self.run)
-        seen.wait_for(count, timeout_seconds=30)
+        seen.wait_for(count, timeout_seconds=120)
         seen.close()
         return dict(seen.by_position)

@@ -24,7 +24,7 @@ from tests.support.listening import Listening
 from tests.support.memory_service import SENTENCES, document
 from tests.support.transport_worlds import Client, make_settings
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 def values(count: int) -> list[bytes]:

@@ -50,7 +50,7 @@ def ask(run: Run, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def wait_until(condition: Callable[[], bool], timeout_seconds: float = 120) -> None:
+def wait_until(condition: Callable[[], bool], timeout_seconds: float = 240) -> None:
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         assert time.monotonic() < deadline, "not in time"
@@ -71,7 +71,7 @@ class Started:
 
 
 def require_every_position_once(outputs: Outputs, count: int) -> None:
-    assert outputs.wait_for(count, timeout_seconds=60), f"{len(outputs.by_position)} of {count}"
+    assert outputs.wait_for(count, timeout_seconds=180), f"{len(outputs.by_position)} of {count}"
     outputs.close()
     doubled = {position: seen for position, seen in outputs.by_position.items() if len(seen) != 1}
     assert not doubled

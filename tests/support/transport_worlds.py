@@ -18,7 +18,7 @@ from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Assigned, Finished, Transport
 from tests.support.memory_broker import MemoryBroker, MemoryTransport, Stored
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 MARKING_SECONDS = 5.0
 
 Client = Literal["kafka-python", "confluent-kafka"]
