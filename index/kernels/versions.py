@@ -189,6 +189,9 @@ def plan(row: Any, pages: Pages, documents: Documents, rule: Rule) -> Plan:
         # A page that was a copy of another document for a while is compared with its own text too.
         own_kinship = _kinship(row, current, documents, rule)
         kinship = _KIN if _KIN in (kinship, own_kinship) else max(kinship, own_kinship)
+    if is_return and kinship == _STRANGER:
+        # Two texts in turn are one page's.
+        kinship = _UNSURE
     is_shared = strangers > STRANGERS_MAX
     if (is_shared and kinship != _KIN) or (strangers == STRANGERS_MAX and kinship == _STRANGER):
         nothing: Any = np.int64(_NO_DISTANCE)

@@ -333,12 +333,12 @@ class BruteForceIndex:
         if not any(self._older_version_decides(each, itself, match) for each in older):
             return None
         kin = {self._is_kin(each, itself) for each in (of_last, standing) if each is not None}
-        kinship = True if True in kin else False if False in kin else None
+        returns = itself.substance in [each.substance for each in versions]
+        kinship = True if True in kin else False if False in kin and not returns else None
         known_as_shared = self._strangers > STRANGERS_MAX
         if (kinship is not True and known_as_shared) or (kinship is False and self._strangers == STRANGERS_MAX):
             self._strangers, self._is_shared = STRANGERS_MAX + 1, True
             return None
-        returns = itself.substance in [each.substance for each in versions]
         named = standing or (of_last if dropped and visible else None)
         if returns and last.returns >= self.returns_max and named is not None:
             return self._minor(itself, reason, named)
