@@ -380,6 +380,7 @@ class LocalCluster:
             for start in starts:
                 start.result()
         except BaseException:
+            # Leave no JVM after any failure, including Ctrl-C.
             self.__exit__()
             raise
         return self
