@@ -61,6 +61,12 @@ class Setting:
     bands: int | None = None
     second_look: SecondLook = _SECOND_LOOK
 
+    def __post_init__(self) -> None:
+        if self.insert == "all" and self.look is not None:
+            raise ValueError(
+                "a second look judges roots too, so it names no setting with `all`: write `unique` or `root`"
+            )
+
     @property
     def look(self) -> Look | None:
         """Second look that decides which pairs count."""

@@ -7,8 +7,9 @@ import codecs
 import re
 import reprlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import xxhash
@@ -40,6 +41,9 @@ _NO_TIMES: tuple[Any, ...] = (None, "", [], {})
 """What says that there is no time."""
 _DOUBLE_EXACT_MAX = 2**53
 """Beyond this, the parser rounds whole numbers: two ids could become one."""
+
+_LEVELS_SHOWN = reprlib.Repr().maxlevel
+"""Nested values deeper than this do not show in an example."""
 
 # One escape sequence: a pair of surrogates, a lone surrogate (group 1), or any other.
 _ESCAPE = re.compile(
@@ -177,6 +181,33 @@ class Decoder:
             tree = orjson.loads(value)
         except orjson.JSONDecodeError as error:
             tree = _any_tree(value, error)
+        found = self._named(tree)
+        if any(map(_may_be_rounded, (found.id, found.time, *found.metadata))):
+            with suppress(RecursionError):
+                found = self._named(any_json.exact(_ESCAPE.sub(_repair, value)))
+        identity = None if found.id is None else _identity(found.id)
+        if type(found.text) is not str:
+            raise self._no_text(tree, found.text, identity or _key_text(record))
+        moment_ms = None if found.time is None else time_ms(found.time)
+        host = next(
+            (known for each in found.hosts if each is not None and (known := self._host_of(each)) is not None), None
+        )
+        if host is None and identity is not None and "://" in identity:
+            host = self._host_of(identity)
+        is_plain = self._kind is not None and str(_resolve(tree, self._kind)).lower().startswith(_PLAIN)
+        return Document(
+            identity or _key_text(record) or record.position,
+            PlainText(found.text) if is_plain else found.text,
+            found.title if type(found.title) is str else "",
+            record.timestamp_ms if moment_ms is None else moment_ms,
+            host,
+            _keywords(found.metadata),
+            identity is not None,
+            reprlib.repr(found.time)[:_EXAMPLE_CHARACTERS] if moment_ms is None and found.time not in _NO_TIMES else "",
+        )
+
+    def _named(self, tree: Any) -> "_Named":
+        """The values at the settings' pointers."""
         # Most fields are keys of an object: one step each.
         at_top = self._are_keys and type(tree) is dict
         values = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
@@ -186,40 +217,7 @@ class Decoder:
             field_id, time, *hosts = (
                 (each[:1] or [None])[0] if type(each) is list else each for each in (field_id, time, *hosts)
             )
-        if type(field_id) is float and abs(field_id) > _DOUBLE_EXACT_MAX:
-            field_id = self._exact_id(value)
-        field_id = None if field_id is None else _identity(field_id)
-        identity = field_id or _key_text(record)
-        if type(text) is not str:
-            raise self._no_text(tree, text, identity)
-        moment_ms = None if time is None else time_ms(time)
-        host = None
-        for value in hosts:
-            if value is not None and (host := self._host_of(value)) is not None:
-                break
-        if host is None and field_id is not None and "://" in field_id:
-            host = self._host_of(field_id)
-        if self._kind is not None and str(_resolve(tree, self._kind)).lower().startswith(_PLAIN):
-            text = PlainText(text)
-        return Document(
-            identity or record.position,
-            text,
-            title if type(title) is str else "",
-            record.timestamp_ms if moment_ms is None else moment_ms,
-            host,
-            self._keywords(tree) if self._metadata else (),
-            field_id is not None,
-            reprlib.repr(time)[:_EXAMPLE_CHARACTERS] if moment_ms is None and time not in _NO_TIMES else "",
-        )
-
-    def _exact_id(self, value: bytes) -> Any:
-        """The id with all its digits; None if the value is nested too deep for the library that keeps them."""
-        try:
-            tree = any_json.exact(_ESCAPE.sub(_repair, value))
-        except RecursionError:
-            return None
-        field_id = _resolve(tree, self._fields[2])
-        return next(iter(field_id), None) if self._lists and type(field_id) is list else field_id
+        return _Named(text, title, field_id, time, hosts, [_resolve(tree, parts) for parts in self._metadata])
 
     def _no_text(self, tree: Any, text: Any, identity: str | None) -> Undecodable:
         if text is not None:
@@ -235,12 +233,32 @@ class Decoder:
             detail += f": the value is {_KINDS[type(tree)]}, not an object"
         return Undecodable(Reason.NO_TEXT, detail, identity)
 
-    def _keywords(self, tree: Any) -> tuple[str, ...]:
-        values = [_resolve(tree, parts) for parts in self._metadata]
-        flat = [item for value in values for item in (value if type(value) is list else [value])]
-        return tuple(
-            item if type(item) is str else str(item) for item in flat if type(item) in (str, int, float) and item != ""
-        )
+
+class _Named(NamedTuple):
+    """Values of a record as its JSON has them."""
+
+    text: Any
+    title: Any
+    id: Any
+    time: Any
+    hosts: list[Any]
+    metadata: list[Any]
+
+
+def _may_be_rounded(value: Any, levels: int = _LEVELS_SHOWN) -> bool:
+    """Whether a number beyond the whole ones of a double stands in the value, for which the record's own digits count."""
+    if type(value) is float:
+        return abs(value) > _DOUBLE_EXACT_MAX
+    if not levels or type(value) not in (list, dict):
+        return False
+    return any(_may_be_rounded(each, levels - 1) for each in (value.values() if type(value) is dict else value))
+
+
+def _keywords(values: list[Any]) -> tuple[str, ...]:
+    flat = [item for value in values for item in (value if type(value) is list else [value])]
+    return tuple(
+        item if type(item) is str else str(item) for item in flat if type(item) in (str, int, float) and item != ""
+    )
 
 
 def poison(record: Record, detail: str) -> DeadLetter:

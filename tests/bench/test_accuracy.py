@@ -67,11 +67,11 @@ def test_the_default_is_what_the_product_ships() -> None:
         "simhash",
         "simhash-classic",
         "simhash-plain",
-        "simhash-best-all",
+        "simhash-best-unique",
         "simhash-improved-1-128-4-all",
         "simhash-improved-2-64-3-min8",
         "shingles3-tf-64-5-idf-topic-length-markers3-title2-posn2vn1.5-simplify-html-jieba-chars3",
-        "shingles2-log-tf-64-7-cosine0.85-cells128-all",
+        "shingles2-log-tf-64-7-cosine0.85-cells128-unique",
         "words-tf-128-7-cosine1",
         "shingles2-log-tf-64-5-metadata",
         "minhash-256x4-k4/9-0.65",
@@ -90,7 +90,7 @@ def test_a_preset_is_the_method_as_a_whole(preset: str) -> None:
     setting = parse(preset)
     assert setting.fingerprint == settings.fingerprint
     assert (setting.distance_max, setting.second_look) == (settings.index.distance_max, settings.second_look)
-    assert parse(f"{preset}-all") == replace(setting, insert="all")
+    assert parse(f"{preset}-unique") == replace(setting, insert="unique")
     without = settings.fingerprint.model_copy(update={"second_look": "none", "bits": 128})
     assert parse(f"{preset}-128-6") == Setting(without, 6, "unique")
 
@@ -134,6 +134,7 @@ def test_a_full_minhash_name_says_everything() -> None:
         "bigrams-tf-64-3",
         "words-tf-64-3-maybe",
         "words-tf-64-3-cosine2",
+        "words-tf-64-3-metadata-all",
     ],
 )
 def test_a_name_of_no_setting_is_refused(name: str) -> None:
@@ -169,18 +170,16 @@ def test_brute_force_decides_as_the_index_on_disk_does(
 
 @pytest.mark.parametrize("kind", LOOKS)
 @examples(10)
-@given(st.data(), st.sampled_from(["unique", "all"]))
-def test_brute_force_with_a_second_look_decides_as_the_index_on_disk_does(
-    kind: str, data: st.DataObject, insert: Policy
-) -> None:
-    plain, named = data.draw(clustered(1)), parse(f"shingles2-log-tf-64-5-{kind}")
-    assert named.look is not None
+@given(st.data())
+def test_brute_force_with_a_second_look_decides_as_the_index_on_disk_does(kind: str, data: st.DataObject) -> None:
+    plain, setting = data.draw(clustered(1)), parse(f"shingles2-log-tf-64-5-{kind}-unique")
+    assert setting.look is not None
     generator = np.random.default_rng(len(plain))
-    few = generator.integers(0, 256, (3, named.look.bytes), np.uint8)
+    few = generator.integers(0, 256, (3, setting.look.bytes), np.uint8)
     prints = replace(plain, looks=few[generator.integers(0, 3, len(plain))])
-    setting = replace(named, insert=insert)
     near = counting(near_pairs(prints, 7), prints, setting.distance_max, setting.look)
-    assert decide(near, len(prints), 10_000, insert).tolist() == admit(prints, setting.parameters).originals.tolist()
+    by_force = decide(near, len(prints), 10_000, "unique")
+    assert by_force.tolist() == admit(prints, setting.parameters).originals.tolist()
     last, first = (
         Fingerprints(
             prints.kinds[rows], prints.reasons[rows], prints.fingerprints[rows], prints.feature_counts[rows], looks

@@ -205,6 +205,15 @@ def test_the_id_is_the_field_else_the_key_else_the_position(given_id: Any, key: 
     assert document({"id": given_id, "text": "a"}, key).id == expected
 
 
+@pytest.mark.parametrize("form", ["%s", "[%s]", '["a", %s]'])
+def test_a_whole_number_of_any_size_is_a_keyword_or_an_odd_time_with_all_its_digits(form: str) -> None:
+    digits = "99999999999999999999"
+    value = b'{"text":"a","tags":%b,"time":{"at":%b}}' % ((form % digits).encode(), (form % digits).encode())
+    found = document(value, metadata=["/tags"], time="/time")
+    assert found.metadata[-1] == digits
+    assert digits in found.odd_time
+
+
 @pytest.mark.parametrize("digits", ["123456789012345678901", str(2**128 - 1), str(-(2**70)), "9" * 400, "9" * 4_300])
 def test_a_whole_number_of_any_size_is_an_id_with_all_its_digits(digits: str) -> None:
     """Two ids that differ in the last digit are two pages; an update of one is no update of the other."""
