@@ -86,7 +86,7 @@ test: $(INSTALLED_DEV) ## what proves the product, with one life over a real Apa
 	@$(PYTEST) --tier test --hypothesis-profile quick --junitxml build/tests/test.xml $(TESTS)
 
 test-all: $(INSTALLED_DEV) ## all tests: each point, client and part over real brokers, long examples, bench and deploy
-	@$(PYTEST) $(if $(TIER),--tier $(TIER)) --hypothesis-profile long --junitxml build/tests/$(or $(TIER),all).xml $(TESTS)
+	@$(PYTEST) $(if $(TIER),--tier $(TIER)) --junitxml build/tests/$(or $(TIER),all).xml $(TESTS)
 
 test-durations: $(INSTALLED_DEV) ## the fifty longest tests of the last runs, with their share
 	@$(BIN)/python -m tests.support.durations build/tests/*.xml

@@ -24,7 +24,7 @@ FOLDER = pytest.StashKey[Path]()
 """Where the processes of a run meet."""
 
 LEFT_OUT = pytest.StashKey[int]()
-EXAMPLES_PERCENT = {"quick": 25, "standard": 100, "long": 200}
+EXAMPLES_PERCENT = {"quick": 25, "standard": 100}
 """Of the number that a test by example names, by profile; see tests/support/examples.py."""
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 import numba
 from llvmlite import binding, ir
 from numba.core import caching, cgutils, event, types
+from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -65,11 +66,21 @@ class _KernelCacheImpl(caching.CompileResultCacheImpl):
 class _KernelCache(caching.FunctionCache):
     _impl_class = _KernelCacheImpl
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Machine code needs the runtime alone. numba would import all that compiling needs (0.3 s)."""
+        rtsys.initialize(target_context)
+        return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+
+def cache_folder(kernel: Any) -> Path:
+    """Folder that keeps a kernel's machine code: that of its module, or the user's if it cannot be written."""
+    return Path(kernel.stats.cache_path)
+
 
 def is_kept(kernel: Any) -> bool:
     """Whether the cache has code for a kernel; perhaps from an older version of its file."""
     name = f"{Path(kernel.py_func.__code__.co_filename).stem}.{kernel.__name__}-*.nbi"
-    return any(Path(kernel.stats.cache_path).glob(name))
+    return any(cache_folder(kernel).glob(name))
 
 
 class _Compilations(event.Listener):

@@ -246,7 +246,7 @@ class _Named(NamedTuple):
 
 
 def _may_be_rounded(value: Any, levels: int = _LEVELS_SHOWN) -> bool:
-    """Whether a number beyond the whole ones of a double stands in the value, for which the record's own digits count."""
+    """Whether a number beyond the whole ones of a double is in the value, for which the record's own digits count."""
     if type(value) is float:
         return abs(value) > _DOUBLE_EXACT_MAX
     if not levels or type(value) not in (list, dict):

@@ -4,19 +4,25 @@ A batch is one array of code points, and tables replace `unicodedata`. Only text
 the definition itself (`_fold_by_definition`).
 """
 
+import sys
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import regex
 import xxhash
 
+from index.kernels.jit import cache_folder
 from streamer.text import character_kernels
 from streamer.text.character_kernels import COUNT_BITS, INTERACTS, MIXES, NONSTARTER, Tables
+from streamer.text.kept_tables import kept_tables
 from streamer.text.look_alikes import look_alikes
 from streamer.text.same_letters import as_same_letters, same_letters, without_accents
 from streamer.text.unicode_forms import unicode_form
@@ -189,7 +195,17 @@ def _collapse(text: str) -> str:
 
 @cache
 def _tables() -> Tables:
-    """All tables, from `unicodedata` and `regex` (about 0.1 s, once per process)."""
+    """All tables, made by the first process with these sources and libraries."""
+    folder = Path(__file__).parent
+    made_of = (
+        *(unicodedata.unidata_version, sys.version, regex.__version__, version("confusable_homoglyphs")),
+        *(folder / f"{module}.py" for module in ("characters", "look_alikes", "same_letters", "unicode_forms")),
+    )
+    return Tables(**kept_tables(cache_folder(character_kernels.write), "characters", made_of, _make_tables))
+
+
+def _make_tables() -> dict[str, npt.NDArray[Any]]:
+    """The tables, from `unicodedata` and `regex` (0.3 s)."""
     everything = list(map(chr, _TABLED))
     joined = "".join(everything)
     decompositions = list(map(unicodedata.decomposition, everything))
@@ -239,7 +255,8 @@ def _tables() -> Tables:
     rules = _rule_table(joined)
     inside = np.where(rules == Rule.WORD, 1, np.where(rules == Rule.MARK, 2, 0)).astype(np.uint8)
     pool_array = np.array(pool, np.uint32)
-    return Tables(behaviours, folded, pool_array, pool_starts, classes, rules, inside, alphabets, letter_forms)
+    tables = Tables(behaviours, folded, pool_array, pool_starts, classes, rules, inside, alphabets, letter_forms)
+    return tables._asdict()
 
 
 def _composing(decompositions: list[str]) -> frozenset[str]:

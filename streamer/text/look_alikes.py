@@ -1,13 +1,13 @@
 """Look-alike letters in different alphabets, by Unicode's table of confusables (UTS 39)."""
 
 import unicodedata
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import regex
-from confusable_homoglyphs.confusables import confusables_data
 
 ALPHABETS = ("Latin", "Cyrillic", "Greek", "Armenian", "Cherokee")
 TABLED = 0x2000
@@ -41,6 +41,9 @@ def look_alikes() -> LookAlikes:
     with a Latin letter are known. A Latin letter has the form of a letter in use today, if possible one that looks alike in lower
     case.
     """
+    # A megabyte of JSON, which only a process that makes the tables needs.
+    from confusable_homoglyphs.confusables import confusables_data
+
     letters = [chr(codepoint) for codepoint in range(TABLED)]
     alphabets, forms = np.zeros(TABLED, np.uint8), np.zeros((len(ALPHABETS), TABLED), np.uint32)
     for number, name in enumerate(ALPHABETS):
@@ -51,7 +54,7 @@ def look_alikes() -> LookAlikes:
     others = [letter for letter in letters if alphabets[ord(letter)] > 1 and _is_normal(letter) and letter != _MICRO]
     for shown in (str, str.upper):
         for letter in others:
-            latin = next((each for each in _confusable(shown(letter)) if _is_small_latin(each)), None)
+            latin = next((each for each in _confusable(shown(letter), confusables_data) if _is_small_latin(each)), None)
             if latin is None or forms[0, ord(letter)]:
                 continue
             forms[0, ord(letter)] = ord(latin)
@@ -65,9 +68,9 @@ def _is_normal(letter: str) -> bool:
     return unicodedata.normalize("NFKC", letter.casefold()) == letter
 
 
-def _confusable(letter: str) -> list[str]:
+def _confusable(letter: str, confusables: Mapping[str, Sequence[Mapping[str, str]]]) -> list[str]:
     """A letter's look-alikes, casefolded; a capital's only if capitals."""
-    letters = [each["c"] for each in confusables_data.get(letter, ())]
+    letters = [each["c"] for each in confusables.get(letter, ())]
     return [each.casefold() for each in letters if each.isupper() == letter.isupper()]
 
 

@@ -275,10 +275,9 @@ def test_offsets_are_unanswered_as_long_as_their_transaction_is_open(kafka: Simp
     ("kinds", "how"),
     [
         (SHORT, ()),
-        (SHORT[:2], ("--parts",)),
-        (("leaders-moved", "broker-killed", "partition-added"), ("--brokers", "3")),
+        (("leaders-moved", "broker-killed", "partition-added"), ("--brokers", "3", "--parts")),
     ],
-    ids=["whole", "in-parts", "cluster"],
+    ids=["whole", "in-parts-on-a-cluster"],
 )
 def test_a_service_recovers_from_every_fault_loses_and_doubles_nothing_and_planted_errors_are_found(
     tmp_path: Path, kinds: tuple[str, ...], how: tuple[str, ...]
