@@ -35,6 +35,7 @@ Counting = Callable[[Sequence[str]], Sequence[bool]]
 _BUSY_SECONDS = 5.0
 _EVICTED_SHARE = 16
 _WAITING_MAX = 1_000
+_LOW_BITS_MASK = np.uint32(0xFFFF)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _SCHEMA = """
@@ -207,9 +208,7 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> l
         (least, document.original, document.original, COMPARED_MAX),
     ).fetchall()
     theirs = [_features(features, base) for *_, features, base in group]
-    # Row for row with the group: which own features it has.
-    common = np.array([present(own, each) for each in theirs]).reshape(-1, len(own))
-    counts = common.sum(axis=1)
+    counts = _common(own, theirs)
     similarities = counts / (len(own) + np.array([len(each) for each in theirs]) - counts)
     # An original of another group is there for its verdict alone: it would favour what was found.
     alike = np.array([each[2] == least for each in group], np.bool_)
@@ -224,8 +223,9 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> l
         nearer = alike & (similarities > original)
         if nearer.any():
             # In the original's group the least feature is one that it has too.
-            of_both = (common[0] & common[nearer].any(axis=0)).sum() / counts[0]
-            nearer_chance = float(of_both if alike[0] else similarities[nearer].max())
+            shared = own[present(own, theirs[0])]
+            others = np.concatenate([theirs[row] for row in np.flatnonzero(nearer)])
+            nearer_chance = float(np.isin(shared, others).mean() if alike[0] else similarities[nearer].max())
         # The difference to a copy would need that copy's original too.
         copy_of = document.original if original >= COPY_MIN and group[0][-1] is None else ""
     if document.replaces:
@@ -238,6 +238,17 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> l
     )
     connection.execute(f"INSERT INTO sample VALUES ({', '.join('?' * len(columns))})", columns)
     return standing
+
+
+def _common(own: npt.NDArray[np.uint32], theirs: Sequence[npt.NDArray[np.uint32]]) -> npt.NDArray[np.int64]:
+    """Number of own features that each other document has too: int64 [others]. Features are hashes, and own ones ascend."""
+    everything = np.concatenate([own[:0], *theirs])
+    # Most features are in no other document, and their low bits say so at once.
+    low_bits = np.zeros(_LOW_BITS_MASK + 1, np.bool_)
+    low_bits[own & _LOW_BITS_MASK] = True
+    places = np.flatnonzero(low_bits[everything & _LOW_BITS_MASK])
+    places = places[present(everything[places], own)]
+    return np.diff(np.searchsorted(places, np.cumsum([0, *map(len, theirs)])))
 
 
 def _correct_kept(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.made_up_site import others
 from index.entry import Insert, Source
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
@@ -17,7 +18,7 @@ from streamer.service import recovery
 from streamer.service.loop import State
 from streamer.service.recovery import Recoverer, Unrecovered
 from streamer.settings.settings import Index as IndexSettings
-from streamer.settings.settings import Recovery, Route, Settings
+from streamer.settings.settings import Recovery, Route, Settings, load
 from streamer.transports.transport import Assigned
 from tests.support.indexes import all_records, looked_at
 from tests.support.listening import Listening
@@ -320,3 +321,26 @@ def test_what_the_index_would_not_count_any_more_needs_not_to_be_restored(
         with pytest.raises(RecoveryRefused, match=r"recovery\.outputs_trimmed"):
             world.run_once()
     assert sum(world.restored) == len(SENTENCES) - 2
+
+
+@pytest.mark.parametrize("scheme", first_of("minhash", "simhash"))
+def test_a_shared_id_is_known_from_the_outputs_after_the_index_was_lost(tmp_path: Path, scheme: str) -> None:
+    """A feed gives all its items its own address. The outputs' reasons say so, and no item is an update of the last."""
+    texts = others("en", 30).texts[6:]
+    reprints = [
+        document(f"https://other.example/{number}", f"{text} Nobody was hurt.") for number, text in enumerate(texts)
+    ]
+    found = []
+    for is_lost in (False, True):
+        settings = load(None, [f"fingerprint.scheme={scheme}", "index.recrawl=update"], {})
+        world = World(tmp_path / f"{is_lost}", settings)
+        world.fill([document("https://feed.example/", text) for text in texts[:12]])
+        world.run()
+        if is_lost:
+            world.directory = tmp_path / "new"
+        world.fill([*(document("https://feed.example/", text) for text in texts[12:]), *reprints])
+        world.run()
+        found.append(verdicts(world))
+    peace, lost = found
+    assert [dict(headers)["neardup.reason"] for *_, headers in peace].count(b"shared-id") >= 18
+    assert lost == peace
