@@ -47,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Repeatable fingerprints in this process and in those that tests start; tests of the key say otherwise.
     os.environ.setdefault("STREAMER_FINGERPRINT__KEY", "public")
+    # Brokers of tests live for minutes at most: what the JVM's second compiler does for them takes more time than it saves.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
     # kafka-python reads its protocol definitions by functions that Python 3.11 calls deprecated and 3.13 does not.
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
     # A machine under load makes no example wrong. Flink's environment lacks the library.

@@ -22,6 +22,7 @@ from bench.chaos.checks import finish
 from bench.chaos.kinds import KINDS, obstacles
 from bench.chaos.ledger import totals
 from bench.chaos.planted import missed
+from bench.chaos.readiness import UNTRUE_SECONDS_MAX
 from bench.chaos.report import by_kind, table
 from bench.chaos.sequence import TROUBLE, Failure, Struck, run_faults
 from bench.chaos.world import RECOVERY_SECONDS_MAX, World
@@ -107,6 +108,13 @@ def conduct(
     help="A slower recovery fails.",
 )
 @click.option(
+    "--untrue-seconds",
+    default=UNTRUE_SECONDS_MAX,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Services that say so long that they are ready, and deliver nothing, fail.",
+)
+@click.option(
     "--client",
     default="kafka-python",
     show_default=True,
@@ -129,6 +137,7 @@ def main(
     workers: int,
     rate: float,
     recovery_seconds: float,
+    untrue_seconds: float,
     client: str,
     brokers: str,
     in_parts: bool,
@@ -148,7 +157,8 @@ def main(
     begin = time.monotonic()
     chosen = (f"kafka.client={client}", *settings)
     parts = PARTS if in_parts else (None,)
-    world = World(place, seed, partitions, workers, rate, recovery_seconds, chosen, parts, int(brokers))
+    limits = (recovery_seconds, untrue_seconds)
+    world = World(place, seed, partitions, workers, rate, *limits, chosen, parts, int(brokers))
     with world, Progress(console=errors) as bar:
         skipped = obstacles(world, kinds)
         for name, why in skipped.items():

@@ -28,10 +28,14 @@ class Readiness:
     """
 
     def __init__(
-        self, services: Callable[[], Sequence[Answering]], clock: Callable[[], float] = time.monotonic
+        self,
+        services: Callable[[], Sequence[Answering]],
+        clock: Callable[[], float] = time.monotonic,
+        allowed_seconds: float = UNTRUE_SECONDS_MAX,
     ) -> None:
-        """`services`: those that ought to be ready now; faults add and remove some."""
+        """`services`: those that ought to be ready now; faults add and remove some. A longer time is a problem."""
         self._services = services
+        self._allowed_seconds = allowed_seconds
         self._clock = clock
         self._ready_since: float | None = None
         self._judged_since = clock()
@@ -91,5 +95,5 @@ class Readiness:
         return [
             f"all services were ready for {seconds:.1f} s until {until} while partition {partition} stood still at {offset}"
             for seconds, until, (partition, offset) in worst
-            if seconds > UNTRUE_SECONDS_MAX
+            if seconds > self._allowed_seconds
         ]

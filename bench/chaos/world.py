@@ -18,7 +18,7 @@ from kafka.errors import KafkaTimeoutError
 
 from bench.chaos.ledger import Ledger
 from bench.chaos.proxy import Proxy
-from bench.chaos.readiness import Readiness
+from bench.chaos.readiness import UNTRUE_SECONDS_MAX, Readiness
 from bench.chaos.traffic import VALUE_BYTES_MAX, Traffic
 from deploy.kafka_run import DESTINATIONS, Run, create_topics, kill_group
 from deploy.local_kafka import HOST, LocalCluster, LocalKafka, free_port
@@ -136,6 +136,7 @@ class World:
     workers: int = 2
     rate: float = 40.0
     recovery_seconds_max: float = RECOVERY_SECONDS_MAX
+    untrue_seconds_max: float = UNTRUE_SECONDS_MAX
     settings: tuple[str, ...] = ()
     parts: tuple[Part | None, ...] = (None,)
     """What the services do: the whole path in one, or its parts, a service each."""
@@ -182,7 +183,8 @@ class World:
         for part in self.parts:
             self.services.append(self.service("0", part))
             self.services[-1].start()
-        self.readiness = stack.enter_context(Readiness(lambda: [each.run for each in self.services]))
+        ready = Readiness(lambda: [each.run for each in self.services], allowed_seconds=self.untrue_seconds_max)
+        self.readiness = stack.enter_context(ready)
         self.traffic = stack.enter_context(Traffic(self.servers, INPUT, self.partitions, self.rate, self.seed))
 
     def _start_brokers(self, stack: ExitStack) -> None:
