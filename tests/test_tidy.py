@@ -34,11 +34,11 @@ CODE_LINES_MAX = {
     "streamer/ask": 712,
     "streamer/audit": 452,
     "streamer/clusters": 207,
-    "streamer/cli": 1600,
+    "streamer/cli": 1603,
     "streamer/demo": 493,
     "streamer/doctor": 460,
     "streamer/evaluation": 1221,
-    "streamer/explain": 1106,
+    "streamer/explain": 1109,
     "streamer/fingerprint": 1309,
     "streamer/flink": 499,
     "streamer/give_back": 426,
@@ -47,7 +47,7 @@ CODE_LINES_MAX = {
     "streamer/parts": 953,
     "streamer/records": 1929,
     "streamer/service": 2659,
-    "streamer/settings": 840,
+    "streamer/settings": 843,
     "streamer/text": 1810,
     "streamer/transports": 5774,
     "streamer/verification": 1304,
@@ -55,7 +55,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 50_940, "bench": 7_391, "deploy": 3_950}
+OTHER_CODE_LINES_MAX = {"tests": 51_004, "bench": 7_391, "deploy": 3_950}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -441,7 +441,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.transports.kafka.kafka_python.reader",
         "streamer.transports.kafka.kafka_python.producer",
         "streamer.transports.kafka.transport",
-        "streamer.transports.kafka.writer",
     ),
     "tests/streamer/give_back/test_dead_letters.py": ("streamer.give_back.report",),
     "tests/streamer/transports/kafka/test_changelog.py": (

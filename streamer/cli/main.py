@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import structlog
 from rich.console import Console
 
 from index import errors
@@ -57,6 +56,8 @@ def cli() -> None:
 
 
 def _warn_of_idle_settings(settings: Settings) -> None:
+    import structlog
+
     keys = without_use(settings)
     if keys:
         structlog.get_logger(__name__).warning(
@@ -66,6 +67,8 @@ def _warn_of_idle_settings(settings: Settings) -> None:
 
 def _warn_of_markup(settings: Settings, files: Sequence[Path]) -> None:
     """Warn if crawled pages, by their file names, would be compared with their tags."""
+    import structlog
+
     pages = [str(file) for file in files if ".warc" in file.suffixes and not {".wet", ".wat"} & set(file.suffixes)]
     if pages and settings.fingerprint.markup == "none":
         structlog.get_logger(__name__).warning(

@@ -5,6 +5,7 @@ Exit codes: docs/running.md, whether texts are readable or not; 1: the index has
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -12,7 +13,9 @@ from rich.console import Console
 from streamer.cli import options
 from streamer.cli.outputs import EXIT_NO, json_text, show, wants_json
 from streamer.settings.settings import Settings
-from streamer.transports.output_log import RecordsAt
+
+if TYPE_CHECKING:
+    from streamer.transports.output_log import RecordsAt
 
 
 @click.command()

@@ -8,7 +8,7 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
 
-from streamer.explain.side_by_side import printable
+from streamer.explain.printable import printable
 
 _GAP_COLUMNS = 2
 _ANY_COLUMNS = 100_000

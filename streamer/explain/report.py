@@ -11,7 +11,7 @@ from index import EntryState
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link, Near, Side, Texts
 from streamer.explain.plain_table import PlainTable
 from streamer.explain.positions import line_text, time_text
-from streamer.explain.side_by_side import printable
+from streamer.explain.printable import printable
 
 WIDE_COLUMNS = 100
 """Terminal width for two texts side by side."""

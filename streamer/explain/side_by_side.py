@@ -8,6 +8,7 @@ from typing import NamedTuple
 import regex
 
 from streamer.explain.explanation import Span
+from streamer.explain.printable import printable
 from streamer.text.characters import UNSPACED_SCRIPTS
 from streamer.text.unicode_forms import unicode_form
 
@@ -30,8 +31,6 @@ _BY_CHARACTER = (
 _WORD = regex.compile(
     rf"{_BY_CHARACTER}|(?:(?!{_BY_CHARACTER})[\p{{L}}\p{{N}}]\p{{M}}*|(?<=\p{{L}})['\u2019](?=\p{{L}}))+"
 )
-_BLANK = regex.compile(r"\s+")
-_HARMFUL = regex.compile(r"[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]")
 
 
 class Compared(NamedTuple):
@@ -102,19 +101,6 @@ def excerpt(text: str, *, full: bool = False) -> tuple[Span, ...]:
     shown = len(written) if full else _reach(written, RUN_CHARACTERS_MAX)
     left_out = [_gap(len(written) - shown)] if shown < len(written) else []
     return _spans([("same", "".join(written[:shown])), *left_out])
-
-
-def printable(text: str) -> str:
-    r"""The text on one line, in characters that are safe for a terminal.
-
-    Control characters, lone surrogates and writing-direction marks become escapes such as \x1b.
-    """
-    return str(_HARMFUL.sub(_escape, _BLANK.sub(" ", text)))
-
-
-def _escape(harmful: "regex.Match[str]") -> str:
-    number = ord(harmful[0])
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
 def _words(text: str) -> list[tuple[str, str]]:

@@ -13,7 +13,8 @@ from index import Index, Kind, errors
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.explain.explanation import Answer, Explanation, Place, Side, Texts
 from streamer.explain.near import NearQuery, entry_of, resembling
-from streamer.explain.side_by_side import Compared, excerpt, printable, side_by_side
+from streamer.explain.printable import printable
+from streamer.explain.side_by_side import Compared, excerpt, side_by_side
 from streamer.explain.wording import deciding, measure_of
 from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document

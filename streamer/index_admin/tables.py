@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamer.explain.plain_table import PlainTable
-from streamer.explain.side_by_side import printable
+from streamer.explain.printable import printable
 
 BAR_CHARACTERS = 40
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
 
-from index import DISTANCE_MAX, second_look
 from streamer.settings.ask import is_loopback
 from streamer.settings.values import Relation
 
@@ -115,6 +114,8 @@ def _fingerprint(value: Lookup) -> Iterator[Relation]:
     yield Relation(value(kind) == "none" or value(scheme) == "simhash", (kind, scheme), _UNUSED)
     if value(scheme) != "simhash" or value(kind) != "metadata":
         return
+    from index import DISTANCE_MAX, second_look
+
     yield Relation(bool(value("decode.metadata")), (kind, "decode.metadata"), _UNUSED)
     least, weight = "second_look.similarity_min", "second_look.content_weight"
     look = second_look.MetadataLook(value("second_look.metadata_functions"), value(weight), value(least))

@@ -1,12 +1,14 @@
 """Settings for the second look, their form for the index, and the defaults that they imply."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from index import DISTANCE_MAX, second_look
 from streamer.settings.types import Section
+
+if TYPE_CHECKING:
+    from index import second_look
 
 LookKind = Literal["none", "cosine", "metadata"]
 
@@ -34,13 +36,16 @@ class SecondLook(Section):
     metadata_functions: int = Field(100, ge=16, le=256)
     """Hash functions that estimate that Jaccard similarity: bytes of each entry."""
 
-    def look(self, kind: LookKind) -> second_look.Look | None:
+    def look(self, kind: LookKind) -> "second_look.Look | None":
         """The second look as the index takes it, or None."""
+        if kind == "none":
+            return None
+        # Reading settings needs no kernels.
+        from index import second_look
+
         if kind == "cosine":
             return second_look.CosineLook(self.cosine_cells, self.cosine_min)
-        if kind == "metadata":
-            return second_look.MetadataLook(self.metadata_functions, self.content_weight, self.similarity_min)
-        return None
+        return second_look.MetadataLook(self.metadata_functions, self.content_weight, self.similarity_min)
 
 
 def with_implied(given: Any) -> Any:
@@ -73,6 +78,8 @@ def _implied_distance(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         look = SecondLook.model_validate(_given(given, "second_look")).look("metadata")
     except ValidationError:
         return {}
+    from index import DISTANCE_MAX, second_look
+
     assert isinstance(look, second_look.MetadataLook)
     return {"distance_max": look.reach} if look.reach <= DISTANCE_MAX else {}
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from streamer.explain import side_by_side as module
 from streamer.explain.explanation import Span
-from streamer.explain.side_by_side import BRIEF_CHANGES_MAX, CHANGES_MAX, excerpt, in_one, printable, side_by_side
+from streamer.explain.printable import printable
+from streamer.explain.side_by_side import BRIEF_CHANGES_MAX, CHANGES_MAX, excerpt, in_one, side_by_side
 from tests.support.examples import examples
 
 texts = st.lists(
@@ -50,10 +51,6 @@ def test_nothing_that_a_terminal_obeys_comes_through(text: str) -> None:
             if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
             or unicodedata.bidirectional(character) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
         ]
-
-
-def test_escapes_say_what_stood_there() -> None:
-    assert printable("a\x1b[31m\x9b\u202eb\ud800\r\nc\0") == r"a\x1b[31m\x9b\u202eb\ud800 c\x00"
 
 
 def test_case_punctuation_and_white_space_make_no_change_and_are_shown_as_written() -> None:
