@@ -34,7 +34,7 @@ CODE_LINES_MAX = {
     "streamer/ask": 712,
     "streamer/audit": 444,
     "streamer/clusters": 207,
-    "streamer/cli": 1600,
+    "streamer/cli": 1597,
     "streamer/demo": 493,
     "streamer/doctor": 460,
     "streamer/evaluation": 1221,
@@ -55,7 +55,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 50_920, "bench": 7_375, "deploy": 3_950}
+OTHER_CODE_LINES_MAX = {"tests": 50_951, "bench": 7_375, "deploy": 3_950}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
