@@ -77,12 +77,12 @@ def idf_build(chosen: options.Chosen, files: Sequence[Path], out: Path, document
     FILES are JSON Lines, plain, .gz or .zst; - is standard input. The resulting table never changes.
     """
     from streamer.evaluation.sample import read_documents
+    from streamer.fingerprint.methods.idf import DocumentFrequencies, write_table
     from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-    from streamer.fingerprint.simhash.idf import DocumentFrequencies, write_table
 
     require_absent(out, force=force)
     settings = chosen.load("fingerprint.idf=", over_files=True)
-    frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint))
+    frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint).words)
     for batch in read_documents(files, settings.decode):
         frequencies.add([document.text for document in batch])
     table = list(frequencies.lines(documents_min))
