@@ -237,10 +237,10 @@ def calibrate(
     if pairs_file is None:
         sample = make_sample(documents_read, normaliser)
     else:
-        one, other, truth = read_pairs(pairs_file)
-        if not truth.duplicate.any():
+        pairs = read_pairs(pairs_file)
+        if not pairs.truth.duplicate.any():
             raise InputUnreadable(f"{pairs_file}: no pair is labelled as a duplicate: label some.")
-        sample = labelled_sample(documents_read or one, (one, other), truth, normaliser)
+        sample = labelled_sample(documents_read or pairs.documents, pairs, normaliser)
     tried = list(trials(methods, sample))
     advised = best(tried, false_per_million)
     Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, advised))
