@@ -19,17 +19,17 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
-    "index": 611,
-    "index/dataflow": 1091,
-    "index/decide": 1319,
+    "index": 623,
+    "index/dataflow": 1092,
+    "index/decide": 1324,
     "index/frames": 182,
-    "index/kernels": 1950,
+    "index/kernels": 1981,
     "index/lsm": 915,
     "index/matching": 593,
     "index/storage": 2254,
     "index/stories": 299,
     "index/tools": 1600,
-    "index/versions": 221,
+    "index/versions": 222,
     "streamer": 122,
     "streamer/ask": 712,
     "streamer/audit": 444,
@@ -37,25 +37,25 @@ CODE_LINES_MAX = {
     "streamer/cli": 1600,
     "streamer/demo": 493,
     "streamer/doctor": 460,
-    "streamer/evaluation": 1221,
-    "streamer/explain": 1106,
-    "streamer/fingerprint": 1309,
+    "streamer/evaluation": 1233,
+    "streamer/explain": 1107,
+    "streamer/fingerprint": 1311,
     "streamer/flink": 499,
     "streamer/give_back": 426,
     "streamer/index_admin": 721,
     "streamer/observe": 1102,
     "streamer/parts": 953,
-    "streamer/records": 1929,
-    "streamer/service": 2659,
-    "streamer/settings": 840,
+    "streamer/records": 1941,
+    "streamer/service": 2662,
+    "streamer/settings": 841,
     "streamer/text": 1810,
     "streamer/transports": 5774,
-    "streamer/verification": 1304,
+    "streamer/verification": 1318,
     "streamer/what_if": 495,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 50_920, "bench": 7_375, "deploy": 3_950}
+OTHER_CODE_LINES_MAX = {"tests": 51_085, "bench": 7_376, "deploy": 3_950}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

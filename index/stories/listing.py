@@ -123,7 +123,7 @@ def of_roots(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> list[Stor
             int(head["newest"]["time_ms"]) if head["newest"]["time_ms"] > 0 else None,
             members[place],
             members[place + len(ends)],
-            links.get(Verdict.EXTENDS),
+            links.get(Verdict.EXTENDS, links.get(Verdict.ADDS)),
             links.get(Verdict.UPDATE),
         )
         stories.append(story)

@@ -23,7 +23,7 @@ from tests.support.framed_sites import PARAMETERS, batch_of, hosts_of, site, tol
 from tests.support.indexes import SMALL, opened
 from tests.support.roots import with_insert
 
-TENTH = Longer(1_000)
+TENTH, LIMITED = Longer(1_000), Longer(1_000, 1_500)
 
 
 def judged(index: Index, entries: Entries, radius: int) -> list[list[Judged]]:
@@ -79,10 +79,10 @@ def reasons_of_sites(seed: int, count: int, sites: int, radius: int) -> set[Reas
     signatures = pack_bins(site(generator, count, sites, 1.0), 8)
     hosts, lengths = hosts_of(generator, len(signatures), sites), generator.integers(100, 140, len(signatures))
     lengths = lengths.astype(np.uint32)
-    oracle = BruteForceFrames(PARAMETERS, 1_000)
+    oracle = BruteForceFrames(PARAMETERS, 1_000, 1_500)
     for row, signature in enumerate(signatures):
         oracle.decide(signature, hosts[row], str(row), int(lengths[row]))
-    with TemporaryDirectory() as folder, opened(Path(folder), PARAMETERS, sizes=SMALL, longer=TENTH) as index:
+    with TemporaryDirectory() as folder, opened(Path(folder), PARAMETERS, sizes=SMALL, longer=LIMITED) as index:
         list(told(index, signatures, hosts, [], lengths=lengths))
         found = judged(index, batch_of(signatures, 0, len(signatures), hosts, lengths=lengths), radius)
     expected = [
