@@ -24,6 +24,9 @@ from streamer.evaluation.scores import Scores
 from streamer.settings.presets import METHOD_PRESETS
 from streamer.settings.settings import load
 
+_METHODS = tuple(name for name in METHOD_PRESETS if name != "keep-text")
+"""Presets that differ in likeness. What a drop may lose is for `bench.lost`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -77,7 +80,7 @@ def table(found: Sequence[Cell]) -> str:
 
 @click.command(help=__doc__)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--setting", "names", multiple=True, default=tuple(METHOD_PRESETS), help="A setting, or a preset's name.")
+@click.option("--setting", "names", multiple=True, default=_METHODS, help="A setting, or a preset's name.")
 @click.option("--peer", "peers", multiple=True, default=tuple(PEERS), type=click.Choice(list(PEERS)))
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of a table.")
 def main(folders: tuple[Path, ...], names: tuple[str, ...], peers: tuple[str, ...], as_json: bool) -> None:

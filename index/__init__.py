@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from index.decide.find import Decided, EntryState
     from index.decide.near import Judged
     from index.entry import (
+        EXTENDING,
         NO_DISTANCE,
         NO_NUMBER,
         RATIO_MAX,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DISTANCE_MAX",
+    "EXTENDING",
     "NO_DISTANCE",
     "NO_NUMBER",
     "RATIO_MAX",

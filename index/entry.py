@@ -31,7 +31,7 @@ class Verdict(IntEnum):
     """The decision on one record. The log stores these values; their meaning never changes.
 
     >>> [verdict.label for verdict in Verdict if verdict.stands_for_itself]
-    ['unique', 'unique', 'update', 'given-back', 'extends']
+    ['unique', 'unique', 'update', 'given-back', 'extends', 'extends']
     """
 
     UNIQUE = 0
@@ -48,10 +48,12 @@ class Verdict(IntEnum):
     """A duplicate that a person gave back: an entry under its own source, delivered like a UNIQUE."""
     EXTENDS = 8
     """Resembles only documents that it is much longer than: delivered like a UNIQUE. Names the nearest one's root."""
+    ADDS = 9
+    """Likewise, but the nearest one's root lacks too much of its text, whatever their lengths."""
 
     @property
     def label(self) -> str:
-        """The verdict's word in headers, metrics and output; TEMPLATE is "unique".
+        """The verdict's word in headers, metrics and output; TEMPLATE is "unique", ADDS is "extends".
 
         >>> Verdict.TEMPLATE.label, Verdict.GIVEN_BACK.label
         ('unique', 'given-back')
@@ -61,15 +63,22 @@ class Verdict(IntEnum):
     @property
     def names_original(self) -> bool:
         """Whether a row with this verdict names its match or the version it replaces."""
-        return self in (Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS)
+        return self in _NAMING_VERDICTS
 
     @property
     def stands_for_itself(self) -> bool:
         """Whether a row with this verdict is an entry that others may name as their original."""
-        return self in (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.GIVEN_BACK, Verdict.EXTENDS)
+        return self in _STANDING_VERDICTS
 
 
-_LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict} | {Verdict.TEMPLATE: "unique"}
+EXTENDING = Verdict.EXTENDS, Verdict.ADDS
+"""Verdicts on a document that resembles others, which lack some of it."""
+
+_NAMING_VERDICTS = {Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT, *EXTENDING}
+_STANDING_VERDICTS = {Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.GIVEN_BACK, *EXTENDING}
+
+_LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
+_LABELS |= {Verdict.TEMPLATE: "unique", Verdict.ADDS: "extends"}
 
 
 # A table by verdict is many times as fast as `np.isin`, which every batch would call several times.

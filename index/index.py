@@ -222,8 +222,8 @@ class Index(AbstractContextManager["Index"]):
         Texts in a row that have nothing in common show that many documents share an id: `index.decide.recrawl`. They are
         then no versions.
 
-        With `longer` a match counts only if the document is not too long for the match's root (see `Longer`). A document
-        with such matches alone is EXTENDS: an entry that names the root of the nearest one, with the distance to it.
+        With `longer` a match counts only if its root lacks little of the document (see `Longer`). A document with other
+        matches alone is EXTENDS or ADDS: an entry that names the root of the nearest one, with the distance to it.
 
         Retired entries match nothing (see `retention`, `forget`). Positions in a wholly expired batch are unknown again.
 
@@ -250,11 +250,11 @@ class Index(AbstractContextManager["Index"]):
     ) -> Restored:
         """Enter documents with known verdicts, without matching; `ends` moves applied offsets forward.
 
-        verdicts   uint8 [n], UNIQUE, TEMPLATE, UPDATE, EXTENDS, DUPLICATE or SUSPECT; UNDECIDABLE and DEAD_LETTER rows are
+        verdicts   uint8 [n], UNIQUE, TEMPLATE, UPDATE, EXTENDS, ADDS, DUPLICATE or SUSPECT; UNDECIDABLE and DEAD_LETTER rows are
                    journaled as such by kind
         originals  position of the original, for rows that name one
 
-        A TEMPLATE or EXTENDS document whose original is unknown enters as UNIQUE. An UPDATE retires its older version, if
+        A TEMPLATE, EXTENDS or ADDS document whose original is unknown enters as UNIQUE. An UPDATE retires its older version, if
         known, even if the UPDATE was known before: pass updates once more after all others. Without its older version's
         position it enters as UNIQUE.
 

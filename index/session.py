@@ -18,6 +18,7 @@ from index.kernels.bins import exceeds
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree
 from index.matching.host_sketch import RECENT_DOCUMENTS, HostLimits
+from index.matching.minhash import DISTANCE_UNITS
 from index.storage.counters import counters_of, put_counters
 from index.storage.layout import Counters
 from index.storage.parameters import Parameters
@@ -82,11 +83,12 @@ class Guard:
 class Recrawl:
     """Treatment of a known id with another text. May differ between openings.
 
-    policy          "duplicate": ids play no role. "update": it is an UPDATE that retires the older version
-    minor_reasons   of a version that differs in counters and dates alone: the reason to journal, by the document's own
-                    reason; others keep theirs
-    other_reasons   of an update with nothing in common with the text before, likewise
-    shared_reasons  of a unique document that is no version, because many documents share its id, likewise
+    policy            "duplicate": ids play no role. "update": it is an UPDATE that retires the older version
+    minor_reasons     of a version that differs in counters and dates alone: the reason to journal, by the document's own
+                      reason; others keep theirs
+    returned_reasons  of a version that has returned to an earlier text too often, likewise
+    other_reasons     of an update with nothing in common with the text before, likewise
+    shared_reasons    of a unique document that is no version, because many documents share its id, likewise
 
     >>> Recrawl("update", minor_reasons={0: 4}).minor_reasons.get(0), Recrawl().policy
     (4, 'duplicate')
@@ -94,29 +96,36 @@ class Recrawl:
 
     policy: RecrawlPolicy = "duplicate"
     minor_reasons: Mapping[int, int] = field(default_factory=dict)
+    returned_reasons: Mapping[int, int] = field(default_factory=dict)
     other_reasons: Mapping[int, int] = field(default_factory=dict)
     shared_reasons: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Longer:
-    """Growth beyond which a document is no duplicate. May differ between openings.
+    """Text that the root of a match may lack. May differ between openings.
 
-    A match counts only if the document is less than this longer than the match's root, or has its fingerprint. A
-    document with only such matches is EXTENDS. With learnt frames the length counts only the page's own share.
+    A match counts only if the document is less than this longer than the match's root, and has no more new text, or if it
+    has the root's fingerprint. A document with only such matches is EXTENDS, or ADDS if the nearest one fails by the new text
+    alone. With learnt frames the length of the own text counts too.
 
-    ten_thousandths  share in the root's length: 1,000 is a tenth
+    ten_thousandths  growth, as a share in the root's length: 1,000 is a tenth; 0: any
+    new_max          with signatures: new shingles, in ten-thousandths of the document's (`kernels.judge.new_share`);
+                     10,000: any
 
     >>> Longer(0)
     Traceback (most recent call last):
-    ValueError: ten_thousandths must be at least 1
+    ValueError: ten_thousandths must be at least 1, or new_max below 10000
     """
 
     ten_thousandths: int = 1_000
+    new_max: int = DISTANCE_UNITS
 
     def __post_init__(self) -> None:
-        if self.ten_thousandths < 1:
-            raise ValueError("ten_thousandths must be at least 1")
+        if self.ten_thousandths < 0 or not 0 <= self.new_max <= DISTANCE_UNITS:
+            raise ValueError(f"ten_thousandths must be at least 0, and new_max from 0 to {DISTANCE_UNITS}")
+        if self.ten_thousandths == 0 and self.new_max == DISTANCE_UNITS:
+            raise ValueError(f"ten_thousandths must be at least 1, or new_max below {DISTANCE_UNITS}")
 
     def exceeded(self, lengths: npt.NDArray[np.uint32], originals: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
         """Whether each document is at least this much longer than its original: letters, uint32 [n] each; 0: unknown."""
@@ -136,7 +145,7 @@ class ReadSession:
         self.opened = opened
         self.parameters = opened.parameters
         self.words = opened.parameters.stored_words
-        self.longer = 0 if opened.longer is None else opened.longer.ten_thousandths
+        self.longer = opened.longer
 
     @cached_property
     def counters(self) -> Counters:

@@ -14,7 +14,7 @@ from index.dataflow.recall import Recall
 from index.dataflow.resolve import Resolve
 from index.dataflow.rows import Layout
 from index.dataflow.verify import Verify
-from index.matching.minhash import HASH_BITS
+from index.matching.minhash import DISTANCE_UNITS, HASH_BITS
 from index.session import Longer
 from index.storage.parameters import Parameters
 
@@ -51,7 +51,10 @@ class Dataflow:
 
         Shorter slots would decide new documents before waiting ones.
         """
-        longer = "none" if self.longer is None else self.longer.ten_thousandths
+        longer = "none" if self.longer is None else str(self.longer.ten_thousandths)
+        # Without a limit nothing is added, so that older state goes on.
+        if self.longer is not None and self.longer.new_max < DISTANCE_UNITS:
+            longer += f", new {self.longer.new_max}"
         own = {"format": FORMAT_VERSION, "shards": self.shards, "band_bits": self.band_bits, "longer": longer}
         return {name: str(value) for name, value in own.items()} | replace(self.parameters, fingerprint={}).by_name()
 

@@ -49,8 +49,7 @@ class Resolve:
 
     def __init__(self, parameters: Parameters, longer: Longer | None, layout: Layout, shards: int):
         """See `Dataflow`."""
-        self._parameters, self._layout, self._shards = parameters, layout, shards
-        self._longer = 0 if longer is None else longer.ten_thousandths
+        self._parameters, self._longer, self._layout, self._shards = parameters, longer, layout, shards
         self._fates = FateStore(layout.settled)
         # Compiled loops may hang in a JVM's thread: they restore the thread state of whichever operator came there first.
         self._own_thread = ThreadPoolExecutor(1)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.decide.prepare import Prepared
-from index.entry import HostShare, Kind, Verdict
-from index.kernels.versions import MINOR
+from index.entry import EXTENDING, HostShare, Kind, Verdict
+from index.kernels.versions import MINOR, RETURNED
 from index.matching.host_sketch import NO_HOST
 from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
@@ -57,9 +57,9 @@ def foreseen(session: ReadSession, chunk: Prepared, outcome: Outcome, equal: npt
 
 
 def _unequal(chunk: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    # Pages whose counters change are no flood.
-    unequal: npt.NDArray[np.bool_] = np.isin(outcome.verdicts, (Verdict.DUPLICATE, Verdict.EXTENDS))
-    unequal &= outcome.marks != MINOR
+    # Pages whose counters change, or that return to an earlier text, are no flood.
+    unequal: npt.NDArray[np.bool_] = np.isin(outcome.verdicts, (Verdict.DUPLICATE, *EXTENDING))
+    unequal &= (outcome.marks != MINOR) & (outcome.marks != RETURNED)
     unequal &= (chunk.entries.kinds == Kind.NEAR) & (outcome.distances != 0)
     # An equal row may have entered in an earlier batch or earlier in this one.
     firsts = chunk.firsts

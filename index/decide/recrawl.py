@@ -8,7 +8,7 @@ in this order:
 2. Minor if its substance equals that of the current or the last version: only counters and dates differ. A minor
    version is a DUPLICATE of its counterpart.
 3. An UPDATE, which replaces the current version, if no other document is nearer than the last or the current version.
-   Beyond `RETURNS_MAX` returns to an earlier substance it is minor.
+   Beyond `RETURNS_MAX` returns to an earlier substance it has returned too often, and is a DUPLICATE.
 4. Otherwise decided by the rule on its text. The current version stays.
 
 An update is a stranger if it has nothing in common with the last record, nor with the current version: less than chance

@@ -56,7 +56,9 @@ def require_restorable(
     if len(verdicts) != len(entries) or len(originals) != len(entries):
         raise ValueError("verdicts and originals must have one item per row")
     if not (entry.naming_originals(verdicts) | entry.standing_for_themselves(verdicts)).all():
-        raise ValueError("only UNIQUE, TEMPLATE, UPDATE, EXTENDS, DUPLICATE and SUSPECT documents can be restored")
+        raise ValueError(
+            "only UNIQUE, TEMPLATE, UPDATE, EXTENDS, ADDS, DUPLICATE and SUSPECT documents can be restored"
+        )
 
 
 def restore(
@@ -78,7 +80,7 @@ def restore(
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
     standing = entry.standing_for_themselves(decided)
-    templates, extends = decided == Verdict.TEMPLATE, decided == Verdict.EXTENDS
+    templates, extends = decided == Verdict.TEMPLATE, np.isin(decided, entry.EXTENDING)
     dropped = entry.naming_originals(decided) & ~standing
     naming = np.flatnonzero(~known & (dropped | templates | extends))
     uniques = np.flatnonzero(~known & standing & bool(len(naming)))

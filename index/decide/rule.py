@@ -11,12 +11,12 @@ earlier ones of its batch. The judge (`index.kernels.judge`) gives one reason a 
    out as unique goes on as its own root.
 6. TEMPLATE_ONLY: it is near enough by the plain distance, and not by the one with frames.
 7. ROOT_TOO_FAR: the document is too far from the root, so that copies of copies do not drift (`index.matching.root`).
-8. TOO_SHORT: the document is much longer than the root.
+8. TOO_SHORT: the document is much longer than the root. NEW_TEXT: the root lacks too much of the document's text.
 9. COUNTS.
 
 The nearest candidate that counts is the match, the earliest on ties. The document is a DUPLICATE of its root. Without
-one it is EXTENDS if a candidate is only TOO_SHORT, else TEMPLATE if one is TEMPLATE_ONLY, else UNIQUE. A document whose id
-was given back is never TEMPLATE.
+one it is EXTENDS if the nearest candidate that fails only by 8. is TOO_SHORT, ADDS if that one has NEW_TEXT. Else it is
+TEMPLATE if a candidate is TEMPLATE_ONLY, else UNIQUE. A document whose id was given back is never TEMPLATE.
 What a known id means comes first: see `index.decide.recrawl`.
 
 A duplicate enters, as a member of its root, if all candidates that count are farther than `member_distance_min` by the
@@ -29,19 +29,21 @@ from index.kernels.second_look import LookRule
 from index.matching.frame import OWN_LIMITS
 from index.matching.minhash import DISTANCE_UNITS, distance_of
 from index.matching.second_look import CosineLook, Look, MetadataLook
+from index.session import Longer
 from index.storage.parameters import Parameters
 
 _BEYOND = 2**15
 """Farther than any two documents."""
 
 
-def rule_of(parameters: Parameters, longer: int) -> Rule:
-    """The limits of decisions by these parameters; longer: `Longer.ten_thousandths`, or 0.
+def rule_of(parameters: Parameters, longer: Longer | None) -> Rule:
+    """The limits of decisions by these parameters.
 
-    >>> rule_of(Parameters(distance_max=3), longer=1_000).distance_max
+    >>> rule_of(Parameters(distance_max=3), Longer()).distance_max
     3
     """
     root, banding = parameters.root, parameters.banding
+    growth = 0 if longer is None else longer.ten_thousandths
     return Rule(
         parameters.distance_max,
         _BEYOND if root is None else root.distance_max,
@@ -50,9 +52,10 @@ def rule_of(parameters: Parameters, longer: int) -> Rule:
         DISTANCE_UNITS,
         OWN_LIMITS,
         _look_rule(parameters.second_look),
-        longer,
+        growth,
         # A document with all of its root's text and a tenth more is at a distance of 1 - 1 / 1.1 from it.
-        longer * DISTANCE_UNITS // (DISTANCE_UNITS + longer),
+        growth * DISTANCE_UNITS // (DISTANCE_UNITS + growth),
+        DISTANCE_UNITS if longer is None else longer.new_max,
     )
 
 

@@ -203,20 +203,25 @@ def exceeds(length: Any, root_length: Any, longer: int) -> Any:
 
 
 @compiled
-def own_length(
-    fingerprints: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], row: Any, root: Any, bin_bits: int
-) -> Any:
-    """Length of a row without its frame, as the share of its own bins; to a root with the same frame exact."""
-    lowest, signature = _lowest(bin_bits), signature_words(fingerprints.shape[1])
-    filled, own, agreeing = np.int64(0), np.int64(0), np.int64(0)
+def in_one_frame(fingerprints: npt.NDArray[np.uint64], row: Any, root: Any, bin_bits: int) -> Any:
+    """Whether two pages agree in at least half of the bins that are in either one's frame."""
+    lowest, agreeing = _lowest(bin_bits), np.int64(0)
+    signature = signature_words(fingerprints.shape[1])
     for word in range(signature):
-        value, framed = fingerprints[row, word], _in_frame(fingerprints, row, word, signature, bin_bits)
-        either = framed | _in_frame(fingerprints, root, word, signature, bin_bits)
-        unlike = either & _filled(value ^ fingerprints[root, word], bin_bits, lowest)
-        filled += np.int64(ones(_filled(value, bin_bits, lowest)))
-        own += np.int64(ones(_filled(value, bin_bits, lowest) & ~framed))
+        either = _in_frame(fingerprints, row, word, signature, bin_bits)
+        either |= _in_frame(fingerprints, root, word, signature, bin_bits)
+        unlike = either & _filled(fingerprints[row, word] ^ fingerprints[root, word], bin_bits, lowest)
         agreeing += np.int64(ones(either)) - 2 * np.int64(ones(unlike))
-    # Two pages in one frame differ in own text alone.
-    if row != root and agreeing >= 0:
-        return own_length(fingerprints, lengths, root, root, bin_bits) + lengths[row] - lengths[root]
+    return agreeing >= 0
+
+
+@compiled
+def own_length(fingerprints: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], row: Any, bin_bits: int) -> Any:
+    """Length of a row without its frame, as the share of its own bins."""
+    lowest, signature = _lowest(bin_bits), signature_words(fingerprints.shape[1])
+    filled, own = np.int64(0), np.int64(0)
+    for word in range(signature):
+        values = _filled(fingerprints[row, word], bin_bits, lowest)
+        filled += np.int64(ones(values))
+        own += np.int64(ones(values & ~_in_frame(fingerprints, row, word, signature, bin_bits)))
     return lengths[row] * own // max(filled, np.int64(1))

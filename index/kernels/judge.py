@@ -16,6 +16,7 @@ from index.kernels.bins import (
     bin_distances,
     brings_nothing_new,
     exceeds,
+    in_one_frame,
     is_framed,
     own_length,
     signature_words,
@@ -55,10 +56,14 @@ class Reason(IntEnum):
     """An update of this batch replaced it."""
     OTHER_KIND = 9
     """A short text and a long one are never compared."""
+    NEW_TEXT = 10
+    """The root lacks too much of the row's text."""
 
 
 # Plain numbers, which compiled code takes for constants.
-COUNTS, TOO_FAR, REFUSED, TEMPLATE_ONLY, ROOT_GONE, ROOT_TOO_FAR, TOO_SHORT, OTHER_ID, LOST, OTHER_KIND = range(10)
+COUNTS, TOO_FAR, REFUSED, TEMPLATE_ONLY, ROOT_GONE, ROOT_TOO_FAR, TOO_SHORT, OTHER_ID, LOST, OTHER_KIND, NEW_TEXT = (
+    range(11)
+)
 
 
 class Rule(NamedTuple):
@@ -70,7 +75,8 @@ class Rule(NamedTuple):
     bin_bits             bits of a signature's values; 0: fingerprints are compared bit by bit
     units                units of distance in 1 - similarity = 1
     longer               ten-thousandths of a root's length; a document this much longer is no duplicate; 0: no limit
-    longer_distance_min  with frames: least distance of such a document to the root
+    longer_distance_min  with frames: least distance at which the own texts' lengths count
+    new_max              with signatures: largest share, in units, of a document's shingles that a root may lack; units: any
     """
 
     distance_max: int
@@ -82,6 +88,7 @@ class Rule(NamedTuple):
     look: LookRule
     longer: int
     longer_distance_min: int
+    new_max: int
 
 
 class Documents(NamedTuple):
@@ -163,22 +170,56 @@ def compared(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
 
 
 @compiled
+def _are_equal(row: Any, root: Any, documents: Documents) -> Any:
+    """Whether two documents have one fingerprint, whatever their frames."""
+    prints, differing = documents.fingerprints, np.uint64(0)
+    for word in range(signature_words(prints.shape[1])):
+        differing |= prints[row, word] ^ prints[root, word]
+    return differing == 0
+
+
+@compiled
 def too_short(row: Any, root: Any, root_distance: Any, documents: Documents, rule: Rule) -> Any:
     """Whether a root is too short for the row to be its duplicate."""
     prints = documents.fingerprints
-    signature, differing = signature_words(prints.shape[1]), np.uint64(0)
-    for word in range(signature):
-        differing |= prints[row, word] ^ prints[root, word]
-    if differing == 0 or brings_nothing_new(prints, row, signature):
+    signature = signature_words(prints.shape[1])
+    if _are_equal(row, root, documents):
         return False
     length, root_length = documents.lengths[row], documents.lengths[root]
-    if is_framed(prints, row, signature) or is_framed(prints, root, signature):
-        # The own share of a page is an estimate: the distance must agree with it.
-        if root_distance < rule.longer_distance_min:
-            return False
-        length = own_length(prints, documents.lengths, row, root, rule.bin_bits)
-        root_length = own_length(prints, documents.lengths, root, root, rule.bin_bits)
-    return exceeds(length, root_length, rule.longer)
+    if not (is_framed(prints, row, signature) or is_framed(prints, root, signature)):
+        return exceeds(length, root_length, rule.longer)
+    shares_frame = in_one_frame(prints, row, root, rule.bin_bits)
+    # Text that other pages of the host have too may be new beside the root.
+    if shares_frame and exceeds(length, root_length, rule.longer):
+        return True
+    # The own share of a page is an estimate: the distance must agree with it.
+    if brings_nothing_new(prints, row, signature) or root_distance < rule.longer_distance_min:
+        return False
+    own_root_length = own_length(prints, documents.lengths, root, rule.bin_bits)
+    if shares_frame:
+        # Two pages in one frame differ in own text alone.
+        own: Any = own_root_length + length - root_length
+    else:
+        own = own_length(prints, documents.lengths, row, rule.bin_bits)
+    return exceeds(own, own_root_length, rule.longer)
+
+
+@compiled
+def new_share(root_distance: Any, length: Any, root_length: Any, units: int) -> Any:
+    """Share of a document's shingles that a root lacks, in units, as `streamer.records.relation` defines it."""
+    shared = (units - root_distance) / (2 * units - root_distance) * (1 + root_length / length)
+    return units * max(0.0, 1 - root_length / length, 1 - shared)
+
+
+@compiled
+def has_new_text(row: Any, root: Any, root_distance: Any, documents: Documents, rule: Rule) -> Any:
+    """Whether a root lacks too much of a row's text for the row to be its duplicate; never if a length is unknown."""
+    length, root_length = documents.lengths[row], documents.lengths[root]
+    if rule.new_max >= rule.units or rule.bin_bits == 0 or length == 0 or root_length == 0:
+        return False
+    if documents.kinds[row] != NEAR or _are_equal(row, root, documents):
+        return False
+    return new_share(root_distance, length, root_length, rule.units) > rule.new_max
 
 
 @compiled
@@ -207,6 +248,8 @@ def by_root(row: Any, place: Any, distance: Any, documents: Documents, rule: Rul
                 return ROOT_TOO_FAR, root, root_distance
     if too_short(row, root, root_distance, documents, rule):
         return TOO_SHORT, root, root_distance
+    if has_new_text(row, root, root_distance, documents, rule):
+        return NEW_TEXT, root, root_distance
     return COUNTS, root, root_distance
 
 

@@ -14,12 +14,12 @@ UNKNOWN = -2
 """Origin of a page's last version: a record before this batch."""
 
 RETURNS_MAX = 4
-"""Returns of a page to earlier texts that are updates. Further ones are minor, until a new text comes."""
+"""Returns of a page to earlier texts that are updates. Further ones are none, until a new text comes."""
 
 STRANGERS_MAX = 2
 """Updates in a row with nothing in common with the text before. The next one shows that many documents share the id."""
 
-MINOR, OTHER_TEXT, SHARED_ID = 1, 2, 3
+MINOR, OTHER_TEXT, SHARED_ID, RETURNED = 1, 2, 3, 4
 """What the walk notes of a row besides its verdict: `Plan.mark`."""
 
 OWN_LETTERS_MIN = 100
@@ -74,8 +74,8 @@ class Plan(NamedTuple):
 
     decides    whether the page decides the row; else the rule does
     replaces   whether the row is an update; else it is a duplicate
-    mark       MINOR: counters and dates alone differ, or the page returned too often; OTHER_TEXT: an update that is a
-               stranger; SHARED_ID: the row is no version, as its id is shared; or 0
+    mark       MINOR: counters and dates alone differ; RETURNED: the page returned too often; OTHER_TEXT: an update that is
+               a stranger; SHARED_ID: the row is no version, as its id is shared; or 0
     named      place of the version that the row names, or NONE
     nearest    a match nearer than this decides instead, unless its root is the current or the last version
     distance   distance to the named version
@@ -119,7 +119,7 @@ def _distance(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
 def _own_letters(place: Any, documents: Documents, rule: Rule) -> Any:
     if not is_framed(documents.fingerprints, place, signature_words(documents.fingerprints.shape[1])):
         return documents.lengths[place]
-    return own_length(documents.fingerprints, documents.lengths, place, place, rule.bin_bits)
+    return own_length(documents.fingerprints, documents.lengths, place, rule.bin_bits)
 
 
 @compiled
@@ -199,7 +199,7 @@ def plan(row: Any, pages: Pages, documents: Documents, rule: Rule) -> Plan:
         return Plan(False, False, SHARED_ID, named, nearest, nothing, returns, shared)
     if is_return and returns >= RETURNS_MAX and named != NONE:
         distance = to_current if current != NONE else to_last
-        return Plan(True, False, MINOR, named, nearest, distance, returns, strangers)
+        return Plan(True, False, RETURNED, named, nearest, distance, returns, strangers)
     # Substances A, B, A: the third record returns once. A substance C ends the count.
     returns = min(returns + 1, np.int64(_RETURNS_LIMIT)) if is_return else np.int64(0)
     if not is_shared and kinship != _UNSURE:

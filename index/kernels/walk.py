@@ -13,6 +13,7 @@ from index.kernels.jit import compiled
 from index.kernels.judge import (
     COUNTS,
     EXACT,
+    NEW_TEXT,
     NONE,
     TEMPLATE_ONLY,
     TOO_SHORT,
@@ -24,7 +25,7 @@ from index.kernels.judge import (
 from index.kernels.meet import Chains, meet
 from index.kernels.versions import SHARED_ID, Pages, note, plan
 
-UNIQUE, DUPLICATE, TEMPLATE, UPDATE, EXTENDS = 0, 1, 4, 5, 8
+UNIQUE, DUPLICATE, TEMPLATE, UPDATE, EXTENDS, ADDS = 0, 1, 4, 5, 8, 9
 """Values of `Verdict` that the walk gives."""
 
 NO_ORIGIN = -1
@@ -72,7 +73,7 @@ class Best(NamedTuple):
     """The candidate that decides a row.
 
     match     its place, or NONE
-    root      its root; without a match that of the nearest document that fails by its root's length alone, then by the
+    root      its root; without a match that of the nearest document that fails alone by what its root lacks, then by the
               frames alone; or NONE
     distance  distance to the match
     reported  distance to the root, as the verdict reports it
@@ -103,7 +104,7 @@ def best_of(
     """Judge all candidates of a row: those from the index, and entries of the batch that it meets."""
     none: Any = np.int64(NONE)
     match, root, distance, reported, plain = none, none, none, none, none
-    short, short_root, short_distance, short_reported = none, none, none, none
+    short, short_root, short_distance, short_reported, short_verdict = none, none, none, none, EXTENDS
     template, template_root, template_distance = none, none, none
     begin, end = candidates.begins[row], candidates.begins[row + 1]
     met = meet(row, chains, outcomes.entering) if chains.meets[row] else 0
@@ -119,14 +120,11 @@ def best_of(
             plain = found.plain if match == NONE else min(plain, found.plain)
             if _is_nearer(found.distance, place, distance, match, documents):
                 match, root, distance, reported = place, found.root, found.distance, found.root_distance
-        elif found.reason == TOO_SHORT:
+        elif found.reason == TOO_SHORT or found.reason == NEW_TEXT:
             if _is_nearer(found.distance, place, short_distance, short, documents):
-                short, short_root, short_distance, short_reported = (
-                    place,
-                    found.root,
-                    found.distance,
-                    found.root_distance,
-                )
+                short, short_root, short_distance = place, found.root, found.distance
+                short_reported = found.root_distance
+                short_verdict = EXTENDS if found.reason == TOO_SHORT else ADDS
         elif (
             found.reason == TEMPLATE_ONLY
             and not by_id
@@ -139,7 +137,7 @@ def best_of(
             plain = np.int64(0)
         return Best(match, root, distance, reported, plain, DUPLICATE)
     if short != NONE:
-        return Best(none, short_root, none, short_reported, none, EXTENDS)
+        return Best(none, short_root, none, short_reported, none, short_verdict)
     if template != NONE:
         reported, _ = measured(row, template_root, documents, rule)
         return Best(none, template_root, none, reported, none, TEMPLATE)

@@ -80,7 +80,7 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
     due        mark >u64                           -> root's document numbers, ascending: <u64 [n]
     host_names digest of the host >u32             -> name text
 
-Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE, EXTENDS or GIVEN_BACK row is its own, that of another row its original's.
+Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE, EXTENDS, ADDS or GIVEN_BACK row is its own, that of another its original's.
 Documents are numbered as they enter, and numbers never repeat. The rows of a batch that entered (their filing is not NOTHING)
 have consecutive numbers. A duplicate's batch names the original too, so the verdict can be replayed when the original is gone.
 

@@ -121,7 +121,7 @@ def stories_of(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> list[St
             int(head["newest"]["time_ms"]) if head["newest"]["time_ms"] > 0 else None,
             members[place],
             members[place + len(ends)],
-            links.get(Verdict.EXTENDS),
+            links.get(Verdict.EXTENDS, links.get(Verdict.ADDS)),
             links.get(Verdict.UPDATE),
         )
         stories.append(story)

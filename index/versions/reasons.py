@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from index.entry import Entries, Verdict, length_ratios, naming_originals
 from index.kernels.judge import Documents
-from index.kernels.versions import MINOR, OTHER_TEXT, SHARED_ID, STRANGERS_MAX
+from index.kernels.versions import MINOR, OTHER_TEXT, RETURNED, SHARED_ID, STRANGERS_MAX
 from index.kernels.walk import Outcomes
 from index.matching.outcome import Outcome
 from index.session import ReadSession
@@ -34,6 +34,7 @@ def with_reasons(session: ReadSession, entries: Entries, outcome: Outcome) -> En
     for marked, replacements in (
         (outcome.equal_texts & (outcome.verdicts == Verdict.DUPLICATE), session.opened.equal_reasons),
         (outcome.marks == MINOR, recrawl.minor_reasons),
+        (outcome.marks == RETURNED, recrawl.returned_reasons),
         (outcome.marks == OTHER_TEXT, recrawl.other_reasons),
         (outcome.marks == SHARED_ID, recrawl.shared_reasons),
     ):

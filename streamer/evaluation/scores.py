@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from index import Entries, Kind, Longer, Parameters, RootRule, Source, Verdict, minhash, second_look
+from index import EXTENDING, Entries, Kind, Longer, Parameters, RootRule, Source, Verdict, minhash, second_look
 from index.tools import temporary_index
 from streamer.audit.interval import Interval, wilson
 from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.records.relation import new_shares
 
 DUPLICATE_MIN = 0.8
 """Minimum Jaccard similarity between a duplicate and an earlier document."""
@@ -133,6 +134,19 @@ def longer_rows(left: Fingerprints, right: Fingerprints, longer: Longer | None) 
     return unlike & longer.exceeded(right.lengths, left.lengths)
 
 
+def rows_with_new_text(
+    left: Fingerprints, right: Fingerprints, parameters: Parameters, longer: Longer | None
+) -> npt.NDArray[np.bool_]:
+    """MinHash pairs whose right side has another fingerprint and more new text than `longer` allows: bool [n]."""
+    if longer is None or parameters.banding is None or left.lengths is None or right.lengths is None:
+        return np.zeros(len(left), np.bool_)
+    unlike = (left.fingerprints != right.fingerprints).any(axis=1) & (left.lengths > 0) & (right.lengths > 0)
+    similarities = minhash.similarities_of(pair_distances(left, right, parameters).astype(np.int16))
+    news = new_shares(similarities, right.lengths / np.maximum(left.lengths, 1))
+    found: npt.NDArray[np.bool_] = unlike & (news * minhash.DISTANCE_UNITS > longer.new_max)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Decided:
     """Decisions on n documents: a stream in order, or each pair's right side after its left side.
@@ -182,14 +196,15 @@ def entering_all(parameters: Parameters) -> Parameters:
 def pairs_decided(left: Fingerprints, right: Fingerprints, parameters: Parameters, longer: Longer | None) -> Decided:
     """Decide each pair as an index that holds the left side alone."""
     rows = np.where(pairs_flagged(left, right, parameters), np.arange(len(left)), -1)
-    extends = longer_rows(left, right, longer)
+    extends = longer_rows(left, right, longer) | rows_with_new_text(left, right, parameters, longer)
     return Decided(np.where(extends, -1, rows), np.where(extends, rows, -1))
 
 
 def admit(fingerprints: Fingerprints, parameters: Parameters, longer: Longer | None = None) -> Admitted:
     """Admit documents to a temporary index, in the service's batches. None: no document is too long for a duplicate."""
     source, count = Source("evaluation", 0), len(fingerprints)
-    named = {verdict: np.full(count, -1, np.int64) for verdict in (Verdict.DUPLICATE, Verdict.EXTENDS)}
+    duplicates, extended = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    named = {Verdict.DUPLICATE: duplicates} | dict.fromkeys(EXTENDING, extended)
     begun = time.process_time()
     with temporary_index(parameters, map_bytes_max=2**40, longer=longer) as index:
         for begin in range(0, count, _BATCH_DOCUMENTS):
@@ -200,7 +215,7 @@ def admit(fingerprints: Fingerprints, parameters: Parameters, longer: Longer | N
                     originals[rows[place]] = int(decisions.original_ids[place] or -1)
         bytes_per_document = index.statistics().used_bytes / max(count, 1)
         seconds = time.process_time() - begun
-        return Admitted(named[Verdict.DUPLICATE], named[Verdict.EXTENDS], bytes_per_document, seconds)
+        return Admitted(duplicates, extended, bytes_per_document, seconds)
 
 
 def entries_of(fingerprints: Fingerprints, rows: range, source: Source) -> Entries:

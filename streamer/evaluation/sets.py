@@ -59,7 +59,7 @@ class SetFingerprints:
         return scores.pairs_decided(self.documents, self.others, parameters, longer)
 
     def grown(self, decided: scores.Decided) -> npt.NDArray[np.bool_]:
-        """EXTENDS rows that are longer than their original by at least GROWTH: bool [n]."""
+        """EXTENDING rows that are longer than their original by at least GROWTH: bool [n]."""
         originals = self.documents.rows(np.maximum(decided.extended, 0))
         return (decided.extended >= 0) & scores.longer_rows(originals, self.others or self.documents, GROWTH)
 

@@ -34,6 +34,7 @@ WHY_NOT: Mapping[Reason, str] = {
     Reason.OTHER_ID: "no version of this document, which was given back",
     Reason.LOST: "replaced by an update",
     Reason.OTHER_KIND: "a short text among long ones",
+    Reason.NEW_TEXT: "lacks too much of the text",
 }
 """Why an entry does not make a document a duplicate."""
 

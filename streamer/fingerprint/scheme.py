@@ -95,8 +95,10 @@ def scheme_with_parameters(settings: Settings, key: HashKey = PUBLIC) -> tuple[S
 
 
 def longer_of(settings: Index) -> Longer | None:
-    """Configured growth from which a document extends its original."""
-    return Longer(max(1, round(settings.longer_min * 10_000))) if settings.longer == "pass" else None
+    """Configured growth and new text from which a document extends its original."""
+    growth = max(1, round(settings.longer_min * 10_000)) if settings.longer == "pass" else 0
+    new_max = round(settings.new_max * 10_000)
+    return Longer(growth, new_max) if growth or new_max < 10_000 else None
 
 
 def measure_of(settings: Settings, parameters: Parameters) -> Measure:

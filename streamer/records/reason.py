@@ -22,6 +22,8 @@ class Reason(IntEnum):
     CRAFTED = 8
     OTHER_TEXT = 10
     SHARED_ID = 11
+    RETURNED = 12
+    RETURNED_SHORT_TEXT = 13
     TOMBSTONE = 16
     TOO_LARGE = 17
     NOT_UTF_8 = 18
@@ -50,6 +52,13 @@ MINOR = {
     Reason.CRAFTED: Reason.UPDATE_MINOR,
 }
 """A new version with unchanged substance: its reason, by the fingerprint's."""
+
+RETURNED = {
+    Reason.ORDINARY: Reason.RETURNED,
+    Reason.SHORT_TEXT: Reason.RETURNED_SHORT_TEXT,
+    Reason.CRAFTED: Reason.RETURNED,
+}
+"""A version that has returned to an earlier text of its page too often: its reason, by the fingerprint's."""
 
 OTHER = {Reason.ORDINARY: Reason.OTHER_TEXT}
 """An update with nothing in common with the text before: its reason, by the fingerprint's."""
@@ -81,8 +90,12 @@ _LABELS = {
     (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
     (Verdict.DUPLICATE, Reason.UPDATE_MINOR): "update-minor",
     (Verdict.DUPLICATE, Reason.UPDATE_MINOR_SHORT_TEXT): "update-minor-short-text",
+    (Verdict.DUPLICATE, Reason.RETURNED): "returned",
+    (Verdict.DUPLICATE, Reason.RETURNED_SHORT_TEXT): "returned-short-text",
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",
     (Verdict.EXTENDS, Reason.ORDINARY): "longer",
+    (Verdict.ADDS, Reason.ORDINARY): "new-text",
+    (Verdict.ADDS, Reason.CRAFTED): "crafted-new-text",
     (Verdict.GIVEN_BACK, Reason.ORDINARY): "given-back",
     **{(Verdict.DEAD_LETTER, reason): _hyphenated(reason) for reason in Reason if reason >= Reason.TOMBSTONE},
 }
@@ -105,7 +118,10 @@ def label(verdict: Verdict, reason: Reason) -> str:
 
 
 def verdict_of(verdict: str, reason: str) -> Verdict | None:
-    """Verdict for two labels; None if the first is none. Only the reason separates a TEMPLATE from a UNIQUE."""
+    """Verdict for two labels; None if the first is none.
+
+    Only the reason separates a TEMPLATE from a UNIQUE, and an ADDS from an EXTENDS.
+    """
     return _VERDICTS.get((verdict, reason), _BY_LABEL.get(verdict))
 
 

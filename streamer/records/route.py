@@ -50,6 +50,7 @@ DESTINATIONS = {
     Verdict.UNDECIDABLE: Destination.UNIQUE,
     Verdict.UPDATE: Destination.UNIQUE,
     Verdict.EXTENDS: Destination.UNIQUE,
+    Verdict.ADDS: Destination.UNIQUE,
     Verdict.DUPLICATE: Destination.DUPLICATE,
     Verdict.SUSPECT: Destination.UNIQUE,
     Verdict.GIVEN_BACK: Destination.UNIQUE,

@@ -144,8 +144,10 @@ def left_out_in_words(left_out: Counter[str]) -> str:
     return "; ".join(f"{kind} {count:,}" for kind, count in left_out.most_common())
 
 
-_SHOWN: tuple[Verdict, ...] = tuple(each for each in Verdict if each not in (Verdict.TEMPLATE, Verdict.GIVEN_BACK))
-"""Pages that a template made unique count as unique; their reason shows the number. Only a person gives back."""
+_SHOWN: tuple[Verdict, ...] = tuple(
+    each for each in Verdict if each not in (Verdict.TEMPLATE, Verdict.GIVEN_BACK, Verdict.ADDS)
+)
+"""TEMPLATE counts as unique, ADDS as extends; their reasons show the numbers. Only a person gives back."""
 
 _SHOWN_IF_ANY = (Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS)
 

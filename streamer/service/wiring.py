@@ -13,7 +13,7 @@ from streamer.fingerprint import scheme as schemes
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.first_look import MissingHosts
-from streamer.records.reason import MINOR, OTHER, SAME, SHARED
+from streamer.records.reason import MINOR, OTHER, RETURNED, SAME, SHARED
 from streamer.records.route import Router
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener, Preparation
@@ -91,7 +91,8 @@ def retention_of(settings: IndexSettings) -> Retention:
 
 def recrawl_of(settings: IndexSettings) -> Recrawl:
     """Configured treatment of recrawled pages."""
-    tables = ({int(came): int(decided) for came, decided in table.items()} for table in (MINOR, OTHER, SHARED))
+    reasons = MINOR, RETURNED, OTHER, SHARED
+    tables = ({int(came): int(decided) for came, decided in table.items()} for table in reasons)
     return Recrawl(settings.recrawl, *tables)
 
 

@@ -21,7 +21,7 @@ _FINGERPRINT = _keys("fingerprint", Fingerprint)
 
 _OF_BOTH_SCHEMES = {f"fingerprint.{key}" for key in ("scheme", "markup", "simplify", "key", "key_file")}
 
-READ_BY_MINHASH = _keys("minhash", Minhash) | {"index.root_similarity_min"}
+READ_BY_MINHASH = _keys("minhash", Minhash) | {"index.root_similarity_min", "index.new_max"}
 """Settings without effect on SimHash."""
 
 READ_BY_SIMHASH = (

@@ -94,6 +94,10 @@ class Index(Section):
     """
     longer_min: float = Field(0.1, ge=0.0001, le=10)
     """How much longer, as a share of the original's letters."""
+    new_max: float = Field(1.0, ge=0, le=1)
+    """MinHash: the share of a document's shingles that its original may lack (neardup.new). A document with more new text goes to
+    the unique topic with the verdict extends and the reason new-text. 1: any. A restart applies another value.
+    """
     map_bytes_max: int = Field(2**40, ge=2**20)
     """The index file never grows beyond this."""
     entries_max: int | None = Field(None, ge=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from index import Position, Source, Verdict
-from streamer.records.reason import MINOR, SAME, Reason, label
+from streamer.records.reason import MINOR, RETURNED, SAME, Reason, label
 from streamer.records.record import Destination
 from streamer.records.relation import relation
 from streamer.records.route import DESTINATIONS, destination_of
@@ -17,7 +17,7 @@ from streamer.verification.position_table import NO_VERDICT, NONE, Rows, Words, 
 from streamer.verification.texts import TextCheck
 
 _EVERYTHING = 2**63
-_MINOR = {label(Verdict.DUPLICATE, reason) for reason in MINOR.values()}
+_MINOR = {label(Verdict.DUPLICATE, reason) for reason in (*MINOR.values(), *RETURNED.values())}
 _SAME_TEXT = {label(Verdict.DUPLICATE, reason) for reason in SAME.values()}
 _EQUAL_TEXT = _SAME_TEXT | {label(Verdict.DUPLICATE, Reason.SHORT_TEXT)}
 _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)

@@ -7,7 +7,17 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from index import Index, Kind, Position, Source, Verdict, naming_originals, plain_source, standing_for_themselves
+from index import (
+    EXTENDING,
+    Index,
+    Kind,
+    Position,
+    Source,
+    Verdict,
+    naming_originals,
+    plain_source,
+    standing_for_themselves,
+)
 from index.tools import Record, Snapshot, frames_of, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.output_log import Extent
@@ -133,8 +143,8 @@ class JournalCheck:
         verdicts = np.array([record.verdict for record in records], np.uint8)
         differs = delivered & (state["verdict"] != verdicts)
         # A restored index may not have known the match when the page entered again.
-        keep_name = np.isin(state["verdict"], (Verdict.TEMPLATE, Verdict.EXTENDS))
-        name = "pages of templates and longer versions that a restored index knows as unique alone"
+        keep_name = np.isin(state["verdict"], (Verdict.TEMPLATE, *EXTENDING))
+        name = "pages of templates, longer versions and new text that a restored index knows as unique alone"
         self.ledger.findings.excuse(name, differs, keep_name & (verdicts == Verdict.UNIQUE))
         self.ledger.note("journal-differs", rows[differs], "has another verdict in the index")
         duplicate = delivered & ~differs & naming_originals(verdicts)

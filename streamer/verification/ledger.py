@@ -61,7 +61,7 @@ journaled    verdict in the index; NO_VERDICT for an unknown position
 retired      1 if its entry matches no more
 frame        FRAMED if its entry has a frame; FRAME_UNKNOWN if it may have had one: it did not enter, or its host has a sample
 resembles    1 if it is unique and a near-duplicate of an earlier entry
-minor        1 if its output marks it as a version that differs from its older one in counters and dates
+minor        1 if its output marks it as a version that differs from its older one in counters and dates, or returned
 by_other_settings  1 if other settings than the present ones gave its text, id and fingerprint
 same_text    1 if its output says that its text is its original's
 distance     in its output

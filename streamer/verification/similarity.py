@@ -85,12 +85,13 @@ class SimilarityCheck:
         self._ledger.findings.note("similarity", examples, len(rows))
 
 
-def check_lengths(ledger: Ledger, comparison: Comparison, measure: Measure, *, passes: bool) -> None:
+def check_lengths(ledger: Ledger, comparison: Comparison, measure: Measure, *, passes: bool, new_max: float) -> None:
     """Check all documents that name an original; after outputs and index are in the ledger.
 
     Lengths come from the texts if both were read, else from the headers.
 
-    passes  whether longer versions pass: `index.longer`
+    passes   whether longer versions pass: `index.longer`
+    new_max  `index.new_max`
     """
     state, letters = ledger.state, comparison.prints.letters
     for rows, originals in ledger.naming():
@@ -109,6 +110,8 @@ def check_lengths(ledger: Ledger, comparison: Comparison, measure: Measure, *, p
         framed = (state["frame"][rows] > 0) | (state["frame"][originals] > 0)
         ledger.findings.leave_out("lengths of pages in the frames of hosts, which do not count", too_long & framed)
         ledger.check("longer", rows, too_long & ~framed, "is too long to be dropped for", originals)
+        too_new = (new_max < 1) & bound & measure.of_shingles & (news > new_max + ROUNDING)
+        ledger.check("new-text", rows, too_new, "has too much new text to be dropped for", originals)
 
 
 def _shown(distance: int, by_similarity: bool) -> str:

@@ -13,7 +13,7 @@ from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.reason import MINOR, OTHER, SAME, SHARED, Reason, label
+from streamer.records.reason import MINOR, OTHER, RETURNED, SAME, SHARED, Reason, label
 from streamer.records.record import Record
 from streamer.transports.output_log import Output
 from streamer.verification.ledger import Ledger
@@ -22,9 +22,9 @@ from streamer.verification.position_table import Flags, Rows, Words, column
 NO_KIND = 255
 
 _EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE)} | {
-    label(Verdict.DUPLICATE, Reason.UPDATE_MINOR_SHORT_TEXT)
+    label(Verdict.DUPLICATE, reason) for reason in (Reason.UPDATE_MINOR_SHORT_TEXT, Reason.RETURNED_SHORT_TEXT)
 }
-_FINER = {Verdict.DUPLICATE: (SAME, MINOR), Verdict.UPDATE: (OTHER,), Verdict.UNIQUE: (SHARED,)}
+_FINER = {Verdict.DUPLICATE: (SAME, MINOR, RETURNED), Verdict.UPDATE: (OTHER,), Verdict.UNIQUE: (SHARED,)}
 """Reasons that only the decision gives, by the fingerprint's."""
 
 _HASHES = 2**64

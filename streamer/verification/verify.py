@@ -97,7 +97,8 @@ class _Verification:
         # Earlier settings may have been less strict than these, but not than the index's.
         comparison, measure = Comparison(prints, self._index.parameters), measure_of(self._settings, self._deciding)
         check_updates(ledger, comparison)
-        check_lengths(ledger, comparison, measure, passes=self._settings.index.longer == "pass")
+        limits = self._settings.index
+        check_lengths(ledger, comparison, measure, passes=limits.longer == "pass", new_max=limits.new_max)
         with self._progress("comparing duplicates with their originals", len(ledger)) as done:
             SimilarityCheck(ledger, comparison).run(done)
         with self._progress("comparing unique documents with each other", len(ledger)) as done:

@@ -1,6 +1,7 @@
 """A whole text after its teaser is kept, and a shorter one after the whole is dropped: over files and Kafka, through kill -9."""
 
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import orjson
 import pytest
 
 from deploy.kafka_run import Outputs, Run, fill
-from deploy.made_up_site import LANGUAGES, reprints
+from deploy.made_up_site import LANGUAGES, Language, reprints
 from tests.support.command_line import run as run_command
 from tests.support.services import Started, make_run, require_every_position_once, wait_until, workers_of
 
@@ -158,6 +159,65 @@ def test_without_the_rule_teasers_cost_their_articles(tmp_path: Path) -> None:
     dropped = [at for at in range(PAIRS) if outputs[f"whole-{at}"].destination == "duplicate"]
     assert len(dropped) > PAIRS // 2
     assert {outputs[f"whole-{at}"].relation for at in dropped} == {"longer"}
+
+
+def pages_in_frames(language: Language) -> list[bytes]:
+    """40 pages of a host, each with a menu, two of six sections and 200 words of its own; then ten with two sections more."""
+    dice = random.Random(7)
+    own = reprints(language, 0, articles=40, hosts=1, words=200, seed=3).texts
+    menu, *sections = reprints(language, 0, articles=7, hosts=1, words=60, seed=4).texts
+    chosen = [dice.sample(sections, 4) for _ in own]
+    first = [[menu, *pair[:2], text] for pair, text in zip(chosen, own, strict=True)]
+    grown = [[menu, *pair, text] for pair, text in zip(chosen[30:], own[30:], strict=True)]
+    return [
+        orjson.dumps({"id": f"page-{at}", "host": "shop.example", "text": "\n".join(parts)})
+        for at, parts in enumerate([*first, *grown])
+    ]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_page_of_a_known_host_is_longer_by_text_that_other_pages_have_too(tmp_path: Path, language: Language) -> None:
+    (tmp_path / "pages.jsonl").write_bytes(b"\n".join(pages_in_frames(language)))
+    places = ("--out", str(tmp_path / "out"), "--index", str(tmp_path / "index"))
+    assert run_command("filter", str(tmp_path / "pages.jsonl"), *places).code == 0
+    outputs = of_files(tmp_path / "out")
+    assert [outputs[f"page-{at}"] for at in range(40, 50)] == [
+        Output("unique", "extends", f"page-{at - 10}", "longer") for at in range(40, 50)
+    ]
+    assert "all is sound" in run_command("verify", str(tmp_path / "pages.jsonl"), *places).out
+
+
+@pytest.mark.parametrize(("new_max", "verdict"), [("0.1", "extends"), ("1", "duplicate")])
+def test_a_document_of_the_same_length_with_new_text_is_kept_if_a_drop_may_not_lose_it(
+    tmp_path: Path, new_max: str, verdict: str
+) -> None:
+    """One word in 80 is another: some 13 to 20 % of the shingles are new."""
+    texts = articles(3)[:40] + articles(3)[-40:]
+    edited = [edit(text) for text in texts]
+    lines = [orjson.dumps({"id": str(at), "text": text}) for at, text in enumerate([*texts, *edited])]
+    (tmp_path / "crawled.jsonl").write_bytes(b"\n".join(lines))
+    places = (str(tmp_path / "crawled.jsonl"), "--out", str(tmp_path / "out"), "--index", str(tmp_path / "index"))
+    setting = "--set", f"index.new_max={new_max}"
+    assert run_command("filter", *places, *setting).code == 0
+    lines_out = list(map(orjson.loads, (tmp_path / "out" / "verdicts.jsonl").read_bytes().splitlines()))[80:]
+    counts = Counter(line["verdict"] for line in lines_out)
+    assert counts[verdict] > 60
+    if verdict == "extends":
+        assert {line["reason"] for line in lines_out if line["verdict"] == "extends"} == {"new-text"}
+        assert all(line["new"] > 0.1 for line in lines_out if line["verdict"] == "extends")
+        assert all(line["new"] <= 0.1006 for line in lines_out if line["verdict"] == "duplicate")
+    assert "all is sound" in run_command("verify", *places, *setting).out
+    if verdict == "duplicate":
+        stricter = run_command("verify", *places, "--set", "index.new_max=0.1").out
+        assert "too much new text to be dropped" in stricter
+
+
+def edit(text: str) -> str:
+    """The text with one word in 60, or of Chinese one letter in 45, replaced; as many letters as before."""
+    words = text.split(" ")
+    if len(words) > len(text) // 20:
+        return " ".join("z" * len(word) if at % 60 == 30 else word for at, word in enumerate(words))
+    return "".join("\u9f98" if at % 45 == 22 else letter for at, letter in enumerate(text))
 
 
 @pytest.mark.kafka

@@ -154,6 +154,12 @@ class Page:
     length: int = 0
 
 
+def in_one_frame(page: Page, root: Page) -> bool:
+    """Whether two pages agree in half of what is in either one's frame."""
+    framed = page.frame | root.frame
+    return 2 * sum(page.values[at] == root.values[at] for at in framed) >= len(framed)
+
+
 def own_lengths(page: Page, root: Page) -> tuple[int, int]:
     """Lengths without frames: with one frame for both, whole lengths differ by what the own ones do."""
     shares = [
@@ -162,18 +168,24 @@ def own_lengths(page: Page, root: Page) -> tuple[int, int]:
         for each in (page, root)
     ]
     of_root = int(root.length * shares[1] + 1e-9)
-    framed = page.frame | root.frame
-    if 2 * sum(page.values[at] == root.values[at] for at in framed) >= len(framed):
+    if in_one_frame(page, root):
         return of_root + page.length - root.length, of_root
     return int(page.length * shares[0] + 1e-9), of_root
+
+
+def new_share(to_root: int, length: int, root_length: int) -> float:
+    """Share of a page's shingles that its root lacks, by the estimated similarity and both lengths."""
+    similarity = 1 - to_root / DISTANCE_UNITS
+    both = similarity / (1 + similarity) * (length + root_length)
+    return max(0.0, 1 - root_length / length, 1 - both / length)
 
 
 class BruteForceFrames:
     """An index of pages."""
 
-    def __init__(self, parameters: Parameters, longer: int = 0) -> None:
-        """longer: ten-thousandths of a root's length; 0: no limit."""
-        self.longer = longer
+    def __init__(self, parameters: Parameters, longer: int = 0, new_max: int = DISTANCE_UNITS) -> None:
+        """longer: ten-thousandths of a root's length, new_max of a page's shingles; 0 and DISTANCE_UNITS: no limit."""
+        self.longer, self.new_max = longer, new_max
         assert parameters.frames is not None
         assert parameters.root is not None
         self.rule, self.root = parameters.frames, parameters.root
@@ -191,7 +203,7 @@ class BruteForceFrames:
         values = tuple(signature.view(np.uint8).reshape(-1).tolist())
         frame = self._learn(values, host)
         bands = self._bands(signature, frame)
-        short: list[tuple[int, int, int]] = []
+        short: list[tuple[int, int, int, Reason]] = []
         matches: list[tuple[int, int, int]] = []
         failed: list[tuple[int, int]] = []
         for page in self._candidates(bands):
@@ -205,7 +217,11 @@ class BruteForceFrames:
                     if to_root > self.root.distance_max:
                         continue
                 itself = Page(-1, values, frame, bands, -1, length=letters)
-                (short if self._is_short(root, itself, to_root) else matches).append((distance, page.number, to_root))
+                reason = self._lacks(root, itself, to_root)
+                if reason is Reason.COUNTS:
+                    matches.append((distance, page.number, to_root))
+                else:
+                    short.append((distance, page.number, to_root, reason))
             elif plain <= self.distance_max:
                 failed.append((plain, page.number))
         number = len(self.pages)
@@ -219,8 +235,8 @@ class BruteForceFrames:
             return "duplicate", root.id, told
         self.pages.append(Page(number, values, frame, bands, number, id_, length=letters))
         if short:
-            _, match, told = min(short)
-            return "extends", self.pages[self.pages[match].root].id, told
+            _, match, told, reason = min(short)
+            return "extends" if reason is Reason.TOO_SHORT else "adds", self.pages[self.pages[match].root].id, told
         if failed:
             root = self.pages[self.pages[min(failed)[1]].root]
             return "template", root.id, plain_distance(values, root.values)
@@ -246,21 +262,30 @@ class BruteForceFrames:
             elif distance <= self.distance_max:
                 to_root = framed_distance(values, frame, root.values, root.frame)
                 itself = Page(-1, values, frame, (), -1, length=letters)
-                is_short = self._is_short(root, itself, to_root)
-                reason = Reason.TOO_SHORT if is_short else Reason.COUNTS
+                reason = self._lacks(root, itself, to_root)
                 reason = Reason.ROOT_TOO_FAR if to_root > self.root.distance_max else reason
             found.append(Judged(page.number, distance, reason, to_root))
         return sorted(found, key=lambda each: (each.distance, each.number))
 
+    def _lacks(self, root: Page, page: Page, to_root: int) -> Reason:
+        """COUNTS, or why a root may not stand for a page."""
+        if page.values == root.values or not (root.length and page.length):
+            return Reason.COUNTS
+        if self._is_short(root, page, to_root):
+            return Reason.TOO_SHORT
+        has_new = new_share(to_root, page.length, root.length) * DISTANCE_UNITS > self.new_max
+        return Reason.NEW_TEXT if self.new_max < DISTANCE_UNITS and has_new else Reason.COUNTS
+
     def _is_short(self, root: Page, page: Page, to_root: int) -> bool:
-        own, of_root = own_lengths(page, root)
-        if not (self.longer and root.length and page.length and of_root):
+        def exceeds(length: int, of_root: int) -> bool:
+            return bool(self.longer and of_root) and length * 10_000 >= of_root * (10_000 + self.longer)
+
+        is_framed = bool(page.frame or root.frame)
+        if exceeds(page.length, root.length) and (not is_framed or in_one_frame(page, root)):
+            return True
+        if not is_framed or len(page.frame) == len(page.values):
             return False
-        if own * 10_000 < of_root * (10_000 + self.longer):
-            return False
-        if page.values == root.values or len(page.frame) == len(page.values):
-            return False
-        return not (page.frame or root.frame) or to_root >= self.longer * 10_000 // (10_000 + self.longer)
+        return exceeds(*own_lengths(page, root)) and to_root >= self.longer * 10_000 // (10_000 + self.longer)
 
     def _learn(self, values: Values, host: str | None) -> Frame:
         if not host:

@@ -11,6 +11,9 @@ from index.matching.root import RootRule
 MINOR = 50
 """Added to the reason of a version of the same substance."""
 
+RETURNED = 200
+"""Added to the reason of a version that has returned to an earlier text too often."""
+
 OTHER_TEXT, SHARED_ID = 100, 150
 """Likewise: of an update with nothing in common with the text before, and of a unique document with a shared id."""
 
@@ -348,7 +351,7 @@ class BruteForceIndex:
             return None
         named = standing or (of_last if dropped and visible else None)
         if returns and last.returns >= self.returns_max and named is not None:
-            return self._minor(itself, reason, named)
+            return self._minor(itself, reason - MINOR + RETURNED, named)
         self._returns = last.returns + 1 if returns else 0
         if kinship is not None and not known_as_shared:
             self._strangers = 0 if kinship else self._strangers + 1

@@ -9,14 +9,13 @@ from index.matching.minhash import Banding
 from index.matching.second_look import CosineLook, MetadataLook
 from index.session import Longer, Recrawl, Retention
 from index.storage.parameters import Parameters
-from tests.support.brute_force_index import MINOR, OTHER_TEXT, SHARED_ID, BruteForceIndex
+from tests.support.brute_force_index import MINOR, OTHER_TEXT, RETURNED, SHARED_ID, BruteForceIndex
 from tests.support.brute_force_signatures import BruteForceSignatures, as_number, clustered_bins
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, entries_of
 from tests.support.looks import brute_force_look
 
-MINOR_REASONS = {reason: reason + MINOR for reason in range(5)}
 UPDATES = Recrawl(
-    "update", MINOR_REASONS, *({each: each + more for each in range(5)} for more in (OTHER_TEXT, SHARED_ID))
+    "update", *({each: each + more for each in range(5)} for more in (MINOR, RETURNED, OTHER_TEXT, SHARED_ID))
 )
 COSINE = CosineLook(2, 0.9)
 METADATA = MetadataLook(2, 0.8, 0.35)

@@ -21,6 +21,7 @@ WORDS = {
     Verdict.DUPLICATE: "duplicate",
     Verdict.TEMPLATE: "template",
     Verdict.EXTENDS: "extends",
+    Verdict.ADDS: "adds",
 }
 
 

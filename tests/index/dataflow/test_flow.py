@@ -62,7 +62,9 @@ def with_repeats(logs: dict[int, list[Batch]], generator: np.random.Generator) -
 def assert_same(parameters: Parameters, rows: list[Row], data: st.DataObject, **flow: Any) -> None:
     """Cluster and index agree, whatever is drawn: lengths, partitions, times, all events' order, repeats, crashes, a rescale."""
     generator = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed of events"))
-    longer = data.draw(st.sampled_from([None, Longer(1_000), Longer(3_000)]), label="longer")
+    longer = data.draw(
+        st.sampled_from([None, Longer(1_000), Longer(3_000), Longer(1_000, 1_500), Longer(0, 1_000)]), label="longer"
+    )
     rows = with_lengths(rows, data.draw(st.integers(0, 2**32), label="seed of lengths"))
     logs = logs_of(rows, parameters.bits, data.draw(st.integers(1, 4), label="partitions"), generator)
     dataflow = Dataflow(
@@ -196,6 +198,6 @@ def test_who_does_not_wait_for_the_watermark_says_something_else() -> None:
 def test_what_outlives_the_state_is_told_by_the_stamp() -> None:
     flow = Dataflow(Parameters())
     others = (replace(flow, shards=32), replace(flow, band_bits=4), replace(flow, parameters=Parameters(128)))
-    longer = (replace(flow, longer=Longer(1_000)), replace(flow, longer=Longer(2_000)))
-    assert len({tuple(each.stamp.items()) for each in (flow, *others, *longer)}) == 6
+    longer = [replace(flow, longer=each) for each in (Longer(1_000), Longer(2_000), Longer(1_000, 1_500))]
+    assert len({tuple(each.stamp.items()) for each in (flow, *others, *longer)}) == 7
     assert replace(flow, slot_ms=7).stamp == replace(flow, chunk_entries=7).stamp == flow.stamp

@@ -138,10 +138,11 @@ def test_pages_in_frames_are_decided_as_brute_force_does(
     hosts, lengths = hosts_of(generator, count, sites), generator.integers(100, 140, count).astype(np.uint32)
     cuts = sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=6)))
     cuts = data.draw(st.sampled_from([cuts, list(range(1, count))]))
-    oracle = BruteForceFrames(PARAMETERS, 1_000)
+    longer = data.draw(st.sampled_from([TENTH, Longer(1_000, 1_500), Longer(0, 1_000), Longer(1_000, 0)]))
+    oracle = BruteForceFrames(PARAMETERS, longer.ten_thousandths, longer.new_max)
     expected = [oracle.decide(signatures[row], hosts[row], str(row), int(lengths[row])) for row in range(count)]
     with TemporaryDirectory() as folder:
-        with opened(Path(folder), PARAMETERS, sizes=SMALL, longer=TENTH) as index:
+        with opened(Path(folder), PARAMETERS, sizes=SMALL, longer=longer) as index:
             assert list(told(index, signatures, hosts, cuts, lengths=lengths)) == expected
         assert wrong(Path(folder)) == {}
 
@@ -151,9 +152,9 @@ def test_pages_meet_every_verdict() -> None:
     generator = np.random.default_rng(3)
     signatures = pack_bins(np.concatenate([site(generator, 90, 2, 1.0), site(generator, 90, 1, 1.0)]), 8)
     hosts, lengths = hosts_of(generator, 180, 2), generator.integers(100, 140, 180).astype(np.uint32)
-    oracle = BruteForceFrames(PARAMETERS, 1_000)
+    oracle = BruteForceFrames(PARAMETERS, 1_000, 1_500)
     verdicts = {oracle.decide(signatures[row], hosts[row], str(row), int(lengths[row]))[0] for row in range(180)}
-    assert verdicts == {"unique", "duplicate", "template", "extends"}
+    assert verdicts == {"unique", "duplicate", "template", "extends", "adds"}
 
 
 @pytest.mark.parametrize(("length", "verdict"), [(1_000, Verdict.DUPLICATE), (1_060, Verdict.EXTENDS)])
@@ -171,6 +172,60 @@ def test_of_pages_in_one_frame_the_whole_lengths_say_how_much_longer_the_own_tex
         decided = index.admit(batch_of(pack_bins(pages, 8), 0, 41, ["host"] * 41, lengths=lengths), {ONE: 41})
     assert decided.original_ids[40] == "39"
     assert decided.verdicts[40] == verdict
+
+
+@pytest.mark.parametrize("longer", [Longer(1_000), None])
+def test_new_text_that_other_pages_of_the_host_have_too_makes_a_page_longer(
+    longer: Longer | None, tmp_path: Path
+) -> None:
+    """Half of each page is its own text. Two of four sections, a sixteenth of the bins each, are on every page."""
+    generator = np.random.default_rng(4)
+    menu = generator.integers(1, 256, BINS).astype(np.uint8)
+    sections = [np.arange(at, at + BINS // 16) for at in range(0, BINS // 4, BINS // 16)]
+    pages = np.tile(menu, (41, 1))
+    pages[:, BINS // 2 :] = generator.integers(1, 256, (41, BINS // 2))
+    for row in range(40):
+        for section in generator.choice(4, 2, replace=False).tolist():
+            pages[row, sections[section]] = generator.integers(1, 256, BINS // 16)
+    pages[40] = pages[39]
+    pages[40, : BINS // 4] = menu[: BINS // 4]
+    assert (pages[40] != pages[39]).any()
+    lengths = np.append(np.full(40, 1_000), 1_140).astype(np.uint32)
+    with opened(tmp_path, PARAMETERS, longer=longer) as index:
+        decided = index.admit(batch_of(pack_bins(pages, 8), 0, 41, ["host"] * 41, lengths=lengths), {ONE: 41})
+    assert decided.original_ids[40] == "39"
+    assert decided.verdicts[40] == (Verdict.DUPLICATE if longer is None else Verdict.EXTENDS)
+
+
+@pytest.mark.parametrize(("changed", "verdict"), [(8, Verdict.DUPLICATE), (12, Verdict.ADDS)])
+@pytest.mark.parametrize("growth", [0, 1_000])
+def test_a_document_with_more_new_text_than_a_drop_may_lose_is_kept_whatever_its_length(
+    changed: int, verdict: Verdict, growth: int, tmp_path: Path
+) -> None:
+    """Of 64 bins 8 differ: a similarity of .875 and .067 new. With 12 it is .81 and .103."""
+    pages = np.tile(np.random.default_rng(6).integers(1, 256, BINS).astype(np.uint8), (3, 1))
+    pages[1, :changed] ^= 0x55
+    pages[2] = pages[1]
+    lengths = np.array([1_000, 1_000, 1_030], np.uint32)
+    batch = batch_of(pack_bins(pages, 8), 0, 3, lengths=lengths)
+    with opened(tmp_path, PARAMETERS, longer=Longer(growth, 1_000)) as index:
+        checked = index.check(batch.take(np.array([0])))
+        decided = index.admit(batch, {ONE: 3})
+    assert checked.verdicts.tolist() == [Verdict.UNIQUE]
+    assert decided.verdicts[1] == verdict
+    assert decided.original_ids[1] == "0"
+    # Equal fingerprints are duplicates at any length.
+    assert decided.verdicts[2] == Verdict.DUPLICATE
+    assert decided.original_ids[2] == ("1" if verdict == Verdict.ADDS else "0")
+    assert wrong(tmp_path) == {}
+
+
+def test_without_known_lengths_no_new_text_is_estimated(tmp_path: Path) -> None:
+    pages = np.tile(np.random.default_rng(6).integers(1, 256, BINS).astype(np.uint8), (2, 1))
+    pages[1, :16] ^= 0x55
+    with opened(tmp_path, PARAMETERS, longer=Longer(1_000, 0)) as index:
+        decided = index.admit(batch_of(pack_bins(pages, 8), 0, 2), {ONE: 2})
+    assert decided.verdicts.tolist() == [Verdict.UNIQUE, Verdict.DUPLICATE]
 
 
 def minima(shingles: np.ndarray) -> np.ndarray:

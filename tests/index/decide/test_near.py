@@ -29,7 +29,7 @@ from tests.support.framed_sites import PARAMETERS, batch_of, hosts_of, site, tol
 from tests.support.indexes import SMALL, opened
 from tests.support.roots import with_insert
 
-TENTH = Longer(1_000)
+TENTH, LIMITED = Longer(1_000), Longer(1_000, 1_500)
 FINGERPRINT_BITS = 64
 RETENTIONS = [Retention(), Retention(), Retention(8), Retention(40, 500)]
 SEEDS = {
@@ -134,12 +134,12 @@ def reasons_of_sites(seed: int, count: int, sites: int, radius: int, entries_max
     signatures = pack_bins(site(generator, count, sites, 1.0), 8)
     hosts, lengths = hosts_of(generator, len(signatures), sites), generator.integers(100, 140, len(signatures))
     lengths = lengths.astype(np.uint32)
-    oracle = BruteForceFrames(PARAMETERS, 1_000)
+    oracle = BruteForceFrames(PARAMETERS, 1_000, 1_500)
     for row, signature in enumerate(signatures):
         if row == count - 1:
             oracle.expire(entries_max)
         oracle.decide(signature, hosts[row], str(row), int(lengths[row]))
-    options: dict[str, Any] = {"sizes": SMALL, "longer": TENTH, "retention": Retention(entries_max)}
+    options: dict[str, Any] = {"sizes": SMALL, "longer": LIMITED, "retention": Retention(entries_max)}
     with TemporaryDirectory() as folder, opened(Path(folder), PARAMETERS, **options) as index:
         list(told(index, signatures, hosts, [count - 1], lengths=lengths))
         found = judged(index, batch_of(signatures, 0, len(signatures), hosts, lengths=lengths), radius)

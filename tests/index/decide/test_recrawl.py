@@ -17,7 +17,7 @@ from index.storage.parameters import Parameters
 from index.tools import Importer, portions
 from index.versions import history
 from tests.support.answers import answers_of
-from tests.support.brute_force_index import MINOR, Answer, BruteForceIndex
+from tests.support.brute_force_index import MINOR, RETURNED, Answer, BruteForceIndex
 from tests.support.crawls import SCHEMES, UPDATES, crawled, entries, oracle_of
 from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
 from tests.support.examples import examples
@@ -365,3 +365,24 @@ def test_texts_in_turn_are_updates_so_often_and_a_new_text_always_is(at_once: bo
     updates = [offset for offset, (verdict, _) in enumerate(answers) if verdict == "update"]
     # The second text is new; each of the first returns is one of four.
     assert updates == [1, 2, 3, 4, 5, 200, 201]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_return_too_often_has_its_own_reason_and_a_counter_that_changes_has_another(
+    at_once: bool, tmp_path: Path
+) -> None:
+    """Texts A and B in turn, then B with another counter: four returns are updates."""
+    turns = [Row(offset, (MISSING, OTHER)[offset % 2], id="page") for offset in range(8)]
+    turns = [row._replace(digests=(1 + row.offset % 2, 1 + row.offset % 2)) for row in turns]
+    rows = [
+        *turns,
+        Row(8, OTHER, id="page", digests=(9, 2)),
+        Row(9, MISSING, kind=Kind.NEAR, id="page", digests=(1, 1)),
+    ]
+    with opened(tmp_path, recrawl=UPDATES) as index:
+        answers = said(index, *rows) if at_once else [said(index, row)[0] for row in rows]
+        reasons = [each.reason for each in index.decided({"page"})]
+    assert [verdict for verdict, _ in answers] == ["unique", *["update"] * 5, *["duplicate"] * 4]
+    # Record 5 shows B, and so do 7 and 8; 6 and 9 return to A.
+    assert [reason for reason in reasons if reason in (MINOR, RETURNED)] == [RETURNED, MINOR, RETURNED]
+    assert answers[6] == answers[9] == ("duplicate", "stream-one/5")

@@ -21,7 +21,7 @@ from index.matching.frame import (
     FrameRule,
 )
 from index.matching.minhash import pack_bins
-from index.session import Recrawl
+from index.session import Guard, Recrawl
 from index.tools.verify import verify_tables
 from tests.support.brute_force_frames import BruteForceFrames
 from tests.support.entries import ONE
@@ -272,6 +272,18 @@ def test_the_oldest_version_gives_way_if_too_many_wait(tmp_path: Path) -> None:
     with opened(tmp_path, replace(PARAMETERS, frames=FrameRule())) as index:
         found = list(told(index, signatures, hosts, [50, 100]))
     assert found == list(expected(BruteForceFrames(replace(PARAMETERS, frames=FrameRule())), signatures, hosts))
+
+
+def test_the_guard_names_a_host_whose_new_designs_are_too_many_to_wait(tmp_path: Path) -> None:
+    """A waiting page gives way to one of another design, so two in three are dropped: an alert needs a lower share."""
+    signatures = pack_bins(host_with_designs(14, WAITING_MAX + 8, 8, 600), 8)
+    hosts: list[str | None] = ["host"] * len(signatures)
+    parameters = replace(PARAMETERS, frames=FrameRule())
+    with opened(tmp_path, parameters, guard=Guard(share_max=0.6)) as index:
+        verdicts = [verdict for verdict, _, _ in told(index, signatures, hosts, [])]
+        watched = index.watched_hosts()
+    assert verdicts[40:].count("duplicate") > 400
+    assert [each.host for each in watched.worst if each.beyond] == ["host"]
 
 
 def test_a_page_that_is_asked_for_alone_gets_the_verdict_that_it_would_get(tmp_path: Path) -> None:

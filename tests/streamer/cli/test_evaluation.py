@@ -114,7 +114,7 @@ def test_the_times_are_drawn_on_a_page(documents: Path, tmp_path: Path) -> None:
     [
         (["--try", "fingerprint.idf=jieba"], "--try fingerprint.idf=jieba: fingerprint.idf: has no effect"),
         (["--try", "preset=minhash index.distance_max=3"], "index.distance_max: has no effect"),
-        (["--try", "preset=best"], "no preset 'best': use one of minhash, ocr, short-texts, simhash-best"),
+        (["--try", "preset=best"], "no preset 'best': use one of keep-text, minhash, ocr, short-texts, simhash-best"),
         (["--set", "fingerprint.idf=jieba"], "fingerprint.idf: has no effect"),
     ],
 )

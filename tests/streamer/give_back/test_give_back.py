@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.made_up_site import site
+from deploy.made_up_site import LANGUAGES, Language, site
 from index import Index, Verdict, errors
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
@@ -286,4 +286,24 @@ def test_pages_lost_before_their_template_was_known_come_back_and_copies_do_not(
     assert (found.matched, found.given_back, found.hosts) == (6, 6, {SITE: 6})
     assert [each.value for each in given_back(world)] == values[1:7]
     assert run(world, selection).matched == 0
+    assert verified(world) == {}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_pages_dropped_while_a_new_design_of_a_known_host_waited_come_back(language: Language, tmp_path: Path) -> None:
+    """The first pages of the design look like versions of one. Its copy, the last record, stays a duplicate."""
+    world = World(tmp_path, Settings.model_validate({"batch": {"records_max": 8}}))
+    ordinary = site(language, 0.7, pages=60, copies=0, seed=5).texts
+    redesigned = site(language, 0.1, pages=50, copies=0, seed=6).texts
+    texts = [*ordinary, *redesigned, redesigned[40]]
+    values = [orjson.dumps({"id": str(n), "text": text, "host": SITE}) for n, text in enumerate(texts)]
+    world.fill([Stored(None, value, START_MS + n) for n, value in enumerate(values)])
+    world.run()
+    dropped = [each.value for each in world.broker.records(world.settings.topics.duplicate)]
+    assert dropped[-1] == values[-1]
+    assert 3 <= len(dropped[:-1]) <= 14
+    assert set(dropped[:-1]) <= set(values[60:110])
+    found = run(world, Selection(for_template=True))
+    assert [each.value for each in given_back(world)] == dropped[:-1]
+    assert found.hosts == {SITE: len(dropped) - 1}
     assert verified(world) == {}

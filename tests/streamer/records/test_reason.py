@@ -21,24 +21,25 @@ def labels_of(reason: Reason) -> list[tuple[str, str]]:
 def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
     assert {reason.name: len(labels_of(reason)) for reason in Reason} == {
         reason.name: {
-            Reason.ORDINARY: 7,
+            Reason.ORDINARY: 8,
             Reason.SHORT_TEXT: 3,
-            Reason.CRAFTED: 7,
+            Reason.CRAFTED: 8,
         }.get(reason, 1)
         for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 35
+    assert len(listed) == len(set(listed)) == 39
     # What a person gives back is no decision of the service, and no metric.
     assert set(listed) == {*labels(), ("given-back", "given-back")}
 
 
-def test_labels_tell_their_verdict_and_only_its_reason_tells_a_page_of_a_template() -> None:
+def test_labels_tell_their_verdict_and_only_its_reason_tells_a_page_of_a_template_or_new_text() -> None:
     for verdict in Verdict:
         for reason in Reason:
             with suppress(KeyError):
                 assert verdict_of(verdict.label, label(verdict, reason)) is verdict
     assert verdict_of("unique", "crafted-template") is Verdict.TEMPLATE
+    assert verdict_of("extends", "new-text") is verdict_of("extends", "crafted-new-text") is Verdict.ADDS
     assert verdict_of("unique", "of a later version") is Verdict.UNIQUE
     assert verdict_of("duplicate", "template") is Verdict.DUPLICATE
     assert verdict_of("template", "template") is None
@@ -78,8 +79,8 @@ def test_a_reason_that_an_earlier_program_gave_has_the_label_of_its_text() -> No
     minor = Reason.UPDATE_MINOR, Reason.UPDATE_MINOR_SHORT_TEXT
     assert [label(Verdict.UNIQUE, reason) for reason in minor] == ["no-match", "short-text-new"]
     assert [label(Verdict.UPDATE, reason) for reason in minor] == ["recrawled", "short-text-recrawled"]
-    with pytest.raises(ValueError, match="12 is not a valid Reason"):
-        Reason(12)
+    with pytest.raises(ValueError, match="14 is not a valid Reason"):
+        Reason(14)
 
 
 def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
@@ -93,6 +94,8 @@ def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
         "CRAFTED": 8,
         "OTHER_TEXT": 10,
         "SHARED_ID": 11,
+        "RETURNED": 12,
+        "RETURNED_SHORT_TEXT": 13,
         "TOMBSTONE": 16,
         "TOO_LARGE": 17,
         "NOT_UTF_8": 18,

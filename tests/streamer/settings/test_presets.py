@@ -24,7 +24,7 @@ def of_preset(name: str, *overrides: str, file: Path | None = None, **variables:
 
 def test_every_method_has_a_preset() -> None:
     simhash = ["simhash-best", "simhash-classic", "simhash-improved-1", "simhash-improved-2", "simhash-plain"]
-    assert ["minhash", "ocr", "short-texts", *simhash] == NAMES
+    assert ["keep-text", "minhash", "ocr", "short-texts", *simhash] == NAMES
 
 
 def test_the_plain_preset_is_the_classic_one_with_particles() -> None:
@@ -64,7 +64,8 @@ def test_a_preset_is_complete_and_says_nothing_without_use(name: str) -> None:
         due |= {f"second_look.{key}" for key in look}
         due -= {f"fingerprint.{key}" for key, value in chosen if value is None}
         due -= {"fingerprint.shingle_words"} if chosen.features == "words" else set()
-    assert due | {"fingerprint.second_look"} == said - {"decode.metadata"}
+    assert due | {"fingerprint.second_look"} == said - {"decode.metadata", "index.new_max"}
+    assert ("index.new_max" in said) == (name == "keep-text")
 
 
 @pytest.mark.parametrize("methods", [True, False])
