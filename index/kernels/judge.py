@@ -189,7 +189,7 @@ def too_short(row: Any, root: Any, root_distance: Any, documents: Documents, rul
     if not (is_framed(prints, row, signature) or is_framed(prints, root, signature)):
         return exceeds(length, root_length, rule.longer)
     shares_frame = in_one_frame(prints, row, root, rule.bin_bits)
-    # Text that other pages of the host have too may be new beside the root.
+    # Text that other pages of the host have too may still be new to the root.
     if shares_frame and exceeds(length, root_length, rule.longer):
         return True
     # The own share of a page is an estimate: the distance must agree with it.

@@ -32,7 +32,7 @@ CHECKS = {
     "similarity": "duplicates that are not as similar to their original as they tell, or not enough",
     "length": "outputs whose length, relation or new share their texts or their other headers do not give",
     "longer": "duplicates that are longer than their original by more than index.longer_min",
-    "new-text": "duplicates with more new text beside their original than index.new_max",
+    "new-text": "duplicates with more new text than index.new_max",
     "same-text": "duplicates with the reason same-text whose text is not the original's",
     "update-id": "updates that name a version with another id",
     "update-equal": "updates whose text is the same as that of the version that they name",
