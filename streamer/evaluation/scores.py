@@ -142,7 +142,7 @@ def rows_with_new_text(
         return np.zeros(len(left), np.bool_)
     unlike = (left.fingerprints != right.fingerprints).any(axis=1) & (left.lengths > 0) & (right.lengths > 0)
     similarities = minhash.similarities_of(pair_distances(left, right, parameters).astype(np.int16))
-    news = new_shares(similarities, right.lengths / np.maximum(left.lengths, 1))
+    news = new_shares(np.maximum(similarities, 0), np.maximum(right.lengths, 1) / np.maximum(left.lengths, 1))
     found: npt.NDArray[np.bool_] = unlike & (news * minhash.DISTANCE_UNITS > longer.new_max)
     return found
 

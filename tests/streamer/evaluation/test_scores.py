@@ -122,7 +122,8 @@ def test_a_stream_is_decided_as_by_brute_force(batch: tuple[Fingerprints, Parame
 
 
 @pytest.mark.parametrize("parameters", [SIMHASH, MINHASH])
-def test_pairs_are_flagged_as_by_an_index_of_one_document(parameters: Parameters) -> None:
+@pytest.mark.parametrize("longer", [TENTH, Longer(1_000, 1_000)])
+def test_pairs_are_flagged_as_by_an_index_of_one_document(parameters: Parameters, longer: Longer) -> None:
     random = np.random.default_rng(5)
     count = 60
     left = random.integers(1, 2**64, (count, parameters.words), np.uint64)
@@ -140,10 +141,10 @@ def test_pairs_are_flagged_as_by_an_index_of_one_document(parameters: Parameters
     for row in range(count):
         both = fingerprints_of(np.stack([left[row], right[row]]), [kinds[row]] * 2, lengths[:, row].copy())
         expected.append(bool(admit(both, parameters).originals[1] == 0))
-        answers = admit(both, parameters, TENTH)
+        answers = admit(both, parameters, longer)
         by_length.append((bool(answers.originals[1] == 0), bool(answers.extended[1] == 0)))
     assert pairs_flagged(one, other, parameters).tolist() == expected
-    answers = pairs_decided(one, other, parameters, TENTH)
+    answers = pairs_decided(one, other, parameters, longer)
     assert list(zip((answers.originals >= 0).tolist(), (answers.extended >= 0).tolist(), strict=True)) == by_length
     assert all(answers.originals[answers.originals >= 0] == np.flatnonzero(answers.originals >= 0))
     assert 0 < sum(expected) < count
