@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from index.entry import Entries, Verdict, naming_originals, standing_for_themselves
+from index.entry import EXTENDING, Entries, Verdict, naming_originals, standing_for_themselves
 from tests.support.entries import ONE, TWO, Row, entries_of
 
 ROWS = [
@@ -40,8 +40,8 @@ def columns_of(entries: Entries) -> list[tuple[object, ...]]:
 
 def test_which_verdicts_name_another_document_and_which_are_entries_of_their_own() -> None:
     verdicts = np.array(Verdict, np.uint8)
-    naming = {Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS}
-    standing = {Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.EXTENDS, Verdict.GIVEN_BACK}
+    naming = {Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT, *EXTENDING}
+    standing = {Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, *EXTENDING, Verdict.GIVEN_BACK}
     assert (
         set(verdicts[naming_originals(verdicts)].tolist())
         == {each for each in Verdict if each.names_original}

@@ -164,5 +164,5 @@ def test_a_restoration_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path / "one") as index:
         with pytest.raises(ValueError, match="one item per row"):
             index.restore(entries, np.zeros(2, np.uint8), [None])
-        with pytest.raises(ValueError, match="UNIQUE, TEMPLATE, UPDATE, EXTENDS, DUPLICATE and SUSPECT"):
+        with pytest.raises(ValueError, match="UNIQUE, TEMPLATE, UPDATE, EXTENDS, ADDS, DUPLICATE and SUSPECT"):
             index.restore(entries, np.array([Verdict.DEAD_LETTER], np.uint8), [None])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Insert, Position, Source, Verdict
+from index.entry import EXTENDING, NO_DISTANCE, NO_NUMBER, Decisions, Insert, Position, Source, Verdict
 from streamer.records import route as module
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.output_headers import parse_headers
@@ -530,7 +530,7 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
     assert [each.record for each in outgoing] == records
     assert [each.decision for each in outgoing] == decisions
     # Each other verdict has a destination of its own.
-    with_uniques = {Verdict.UNDECIDABLE, Verdict.SUSPECT, Verdict.UPDATE, Verdict.GIVEN_BACK, Verdict.EXTENDS}
+    with_uniques = {Verdict.UNDECIDABLE, Verdict.SUSPECT, Verdict.UPDATE, Verdict.GIVEN_BACK, *EXTENDING}
     assert [each.destination.value for each in outgoing] == [
         "unique" if verdict in with_uniques else verdict.label for verdict, _, _ in batch
     ]
