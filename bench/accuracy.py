@@ -39,11 +39,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.named_settings import Hashing, Policy, Setting, hasher_for, parse
+from bench.named_settings import Hashing, Policy, Setting, parse
 from bench.scoring import Pairs, counting, decide, near_pairs, policy_similarities
 from index.entry import Kind
 from index.matching.minhash import DISTANCE_UNITS
-from index.matching.second_look import Look
 from streamer.evaluation.join import similar_pairs, tokens_in_a_run
 from streamer.evaluation.scores import (
     DUPLICATE_MIN,
@@ -53,9 +52,12 @@ from streamer.evaluation.scores import (
     admit,
     pairs_flagged,
     score,
-    truth_of_labels,
 )
+from streamer.evaluation.sets import Documents, EvaluationSet, read_set
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.fingerprint.scheme import scheme_for
+from streamer.records.decode import Document
 
 PROGRESS = Console(stderr=True)
 _LINK = re.compile(r"https?://[^\s<>()\[\]\"'`]+")
@@ -90,31 +92,21 @@ def figures(scores: Scores) -> dict[str, float]:
     return shares | {"false_per_million": scores.false_per_million}
 
 
-class Texts:
-    """Texts of a set. Each way to hash fingerprints them once."""
+class Fingerprinted:
+    """Documents of a set. Each way to hash fingerprints them once."""
 
-    def __init__(
-        self,
-        texts: Sequence[str],
-        titles: Sequence[str] | None = None,
-        metadata: Sequence[Sequence[str]] | None = None,
-    ) -> None:
-        self.texts = texts
-        self.titles = titles if titles is not None else [""] * len(texts)
-        self.metadata = metadata if metadata is not None else [()] * len(texts)
+    def __init__(self, documents: Documents) -> None:
+        self.documents = documents
         self._prints: dict[tuple[Hashing, int], tuple[Fingerprints, float]] = {}
 
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def fingerprint(self, chosen: Hashing, look: Look | None = None) -> tuple[Fingerprints, float]:
+    def fingerprint(self, setting: Setting) -> tuple[Fingerprints, float]:
         """Fingerprints, with what a second look compares, and the seconds that they took."""
         # The kind of the second look changes the fingerprints; its thresholds do not.
-        key = chosen, 0 if look is None else look.bytes
+        key = setting.hashing, 0 if setting.look is None else setting.look.bytes
         if key not in self._prints:
-            hasher = hasher_for(chosen, look)
+            scheme = scheme_for(setting.settings)
             begin = time.perf_counter()
-            prints = hasher.fingerprint(self.texts, self.titles, self.metadata)
+            prints = fingerprint_documents(scheme, self.documents)
             self._prints[key] = prints, time.perf_counter() - begin
         return self._prints[key]
 
@@ -123,33 +115,28 @@ class Stream:
     """A set with documents in stream order and the similarity of every pair above a floor."""
 
     def __init__(self, folder: Path, *, links: bool = False) -> None:
-        self.rows = rows = list(read_lines(folder / "docs.jsonl.xz"))
-        self.name = folder.name
-        self.texts = Texts(
-            [row["text"] for row in rows],
-            [row.get("title") or "" for row in rows],
-            [row.get("metadata") or (_LINK.findall(row["text"]) if links else ()) for row in rows],
-        )
-        numbers = {row["id"]: number for number, row in enumerate(rows)}
-        floor, pair_rows = read_table(folder / "pairs.tsv.gz")
-        self.floor = float(floor.rsplit(maxsplit=1)[-1])
+        whole = read_set(folder)
+        assert whole.similarities is not None
+        documents = whole.documents
+        if links:
+            documents = [replace(each, metadata=each.metadata or tuple(_LINK.findall(each.text))) for each in documents]
+        self.name, self.floor, self.earlier = folder.name, whole.floor, whole.similarities
+        self.documents, self.texts = Fingerprinted(documents), [each.text for each in documents]
+        numbers = {each.id: number for number, each in enumerate(documents)}
+        pair_rows = read_table(folder / "pairs.tsv.gz")
         both = np.array([[numbers[one], numbers[other]] for one, other, _ in pair_rows], np.int64).reshape(-1, 2)
         values = np.array([float(row[2]) for row in pair_rows])
         order = np.lexsort((both.min(axis=1), both.max(axis=1)))
         self.pairs = Pairs(both.max(axis=1)[order], both.min(axis=1)[order], values[order])
-        _, truth = read_table(folder / "stream_truth.tsv.gz")
-        self.earlier = np.zeros(len(rows))
-        for row in truth:
-            self.earlier[numbers[row[0]]] = float(row[1])
         self._kept = {
-            insert: policy_similarities(self.pairs, len(rows), insert) for insert in ("unique", "root", "all")
+            insert: policy_similarities(self.pairs, len(documents), insert) for insert in ("unique", "root", "all")
         }
         self._computed: dict[tuple[int, int], float] = {}
         self._near: dict[Hashing, Pairs] = {}
 
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
         """Stream the documents through one setting. `distance_max` is the largest of all settings with its hashing."""
-        prints, seconds = self.texts.fingerprint(setting.hashing, setting.look)
+        prints, seconds = self.documents.fingerprint(setting)
         begin = time.perf_counter()
         if place == "disk":
             originals = admit(prints, setting.parameters).originals
@@ -178,32 +165,33 @@ class Stream:
         for row in np.flatnonzero((originals >= 0) & (similarities < UNIQUE_BELOW)).tolist():
             pair = row, int(originals[row])
             if pair not in self._computed:
-                texts = [self.texts.texts[number] for number in pair]
+                texts = [self.texts[number] for number in pair]
                 self._computed[pair] = similar_pairs(texts, UNIQUE_BELOW, self._shingle_tokens()).nearest(2)[0][1]
             similarities[row] = self._computed[pair]
         return similarities
 
     @cache  # noqa: B019  a set lives as long as the program
     def _shingle_tokens(self) -> int:
-        return tokens_in_a_run(self.texts.texts)
+        return tokens_in_a_run(self.texts)
 
 
 class Labelled:
-    """A set of pairs with labels."""
+    """A set of pairs with labels; those labelled `unknown` are left out."""
 
-    def __init__(
-        self, name: str, pairs: Sequence[tuple[str, str]], labels: Sequence[str], operators: Sequence[str]
-    ) -> None:
-        self.name = name
-        self.lefts, self.rights = Texts([pair[0] for pair in pairs]), Texts([pair[1] for pair in pairs])
-        self.truth, self.operators = truth_of_labels(labels), np.array(operators)
+    def __init__(self, pairs: EvaluationSet) -> None:
+        assert pairs.others is not None
+        rows = [row for row, label in enumerate(pairs.labels) if label != "unknown"]
+        self.name = pairs.name
+        self.texts, self.other_texts = ([side[row].text for row in rows] for side in (pairs.documents, pairs.others))
+        # A label is about texts, whatever their titles.
+        self._sides = [Fingerprinted([Document("", text) for text in side]) for side in (self.texts, self.other_texts)]
+        self.truth = Truth(pairs.truth.duplicate[rows], pairs.truth.different[rows])
+        self.operators = np.array(pairs.labels)[rows]
 
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
         """Compare each pair by itself, without index and policy."""
         del place, distance_max
-        (left, one), (right, other) = (
-            side.fingerprint(setting.hashing, setting.look) for side in (self.lefts, self.rights)
-        )
+        (left, one), (right, other) = (side.fingerprint(setting) for side in self._sides)
         flagged = pairs_flagged(left, right, setting.parameters)
         recalls = {}
         for operator in np.unique(self.operators).tolist():
@@ -223,7 +211,7 @@ class AllPairs:
     def __init__(self, articles: Path) -> None:
         rows = list(read_lines(articles))
         self.name = f"{articles.parent.name}/{articles.name.removesuffix('.jsonl.xz')}"
-        self.texts = Texts([row["text"] for row in rows])
+        self.documents = Fingerprinted([Document(row["id"], row["text"]) for row in rows])
         numbers = {row["id"]: number for number, row in enumerate(rows)}
         lines = articles.with_name(articles.name.replace(".jsonl.xz", ".truth.tsv")).read_text("utf-8").splitlines()
         self.truth = {frozenset((numbers[one], numbers[other])) for one, other, *_ in map(str.split, lines)}
@@ -231,7 +219,7 @@ class AllPairs:
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
         """Flag every pair within the distance."""
         del place, distance_max
-        prints, seconds = self.texts.fingerprint(setting.hashing, setting.look)
+        prints, seconds = self.documents.fingerprint(setting)
         near = near_pairs(prints, setting.distance_max, setting.parameters.banding)
         near = counting(near, prints, setting.distance_max, setting.look)
         flagged = {frozenset(pair) for pair in zip(near.later.tolist(), near.earlier.tolist(), strict=True)}
@@ -262,16 +250,8 @@ def open_sets(folder: Path, *, links: bool = False) -> Iterator[Stream | Labelle
     """Sets in a folder, by the files that it has. Raises click.BadParameter."""
     if (folder / "stream_truth.tsv.gz").exists():
         yield Stream(folder, links=links)
-    elif (folder / "docs.jsonl.xz").exists():
-        rows = list(read_lines(folder / "docs.jsonl.xz"))
-        bases = {row["base"]: row["text"] for row in rows if row["op"] == "base"}
-        variants = [row for row in rows if row["op"] != "base"]
-        pairs = [(bases[row["base"]], row["text"]) for row in variants]
-        yield Labelled(folder.name, pairs, [row["label"] for row in variants], [row["op"] for row in variants])
-    elif (folder / "pairs.jsonl.xz").exists():
-        rows = [row for row in read_lines(folder / "pairs.jsonl.xz") if row["label"] != "unknown"]
-        labels = [str(row["label"]).removesuffix(".0") for row in rows]
-        yield Labelled(folder.name, [(row["a"], row["b"]) for row in rows], labels, labels)
+    elif (folder / "docs.jsonl.xz").exists() or (folder / "pairs.jsonl.xz").exists():
+        yield Labelled(read_set(folder))
     elif articles := sorted(folder.glob("articles_*.jsonl.xz")):
         yield from map(AllPairs, articles)
     else:
@@ -283,10 +263,9 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         yield from map(orjson.loads, lines)
 
 
-def read_table(path: Path) -> tuple[str, list[list[str]]]:
-    """Remark in the first line, and rows below the line of column names."""
-    remark, _, *rows = gzip.decompress(path.read_bytes()).decode("utf-8").splitlines()
-    return remark, [row.split("\t") for row in rows]
+def read_table(path: Path) -> list[list[str]]:
+    """Rows below the remark and the line of column names."""
+    return [row.split("\t") for row in gzip.decompress(path.read_bytes()).decode("utf-8").splitlines()[2:]]
 
 
 def machine() -> dict[str, Any]:

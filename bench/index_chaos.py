@@ -1,7 +1,7 @@
 """Kill -9 processes that write an index, at every kind of write; the index must verify after every kill.
 
 One or two writers admit streams of fingerprints. Their memtable is so small that almost every batch freezes it, compacts
-or cleans. Other processes compact the index, export and import it, or rebuild one from documents. Each process dies at a
+or cleans. Other processes compact the index, export it and enter the export, or rebuild one from documents. Each dies at a
 random moment: at a write of one kind inside a transaction, before or after a commit, or at a step of replacing the file.
 
 After each kill the index must verify. Every acknowledged document that still counts must be found exactly once, with no
@@ -32,17 +32,16 @@ from rich.table import Table as Shown
 from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes
-from index.matching.minhash import banding_for
-from index.matching.root import RootRule
 from index.session import ReadSession, Retention
 from index.storage import journal, sources
 from index.storage.counters import counters_of
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import Table
-from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
 from index.tools import verify
 from streamer.demo.demo import documents as demo_documents
+from streamer.fingerprint.scheme import scheme_with_parameters
+from streamer.settings.settings import load
 
 ROWS = 60
 """Rows of a batch."""
@@ -50,12 +49,23 @@ DOCUMENTS = 6_000
 """Documents of a stream."""
 SIZES = TreeSizes(memtable_entries=150, segment_bytes=512)
 KEPT = Retention(entries_max=1_500)
-BANDING = banding_for(64, 8, 0.7)
-ROOT = RootRule(distance_max=5_000)
-SCHEMES = {
-    "simhash": Parameters(64, 4, "unique"),
-    "minhash": Parameters(BANDING.bits, 3_000, "root", {}, BANDING, root=ROOT),
+SETTINGS = {
+    "simhash": (
+        "fingerprint.scheme=simhash",
+        "fingerprint.second_look=none",
+        "fingerprint.bits=64",
+        "index.distance_max=4",
+        "index.insert=unique",
+    ),
+    "minhash": (
+        "minhash.bins=64",
+        "minhash.similarity_min=0.7",
+        "index.root_similarity_min=0.5",
+        "index.templates=false",
+    ),
 }
+"""What an export enters a new index by."""
+SCHEMES = {name: scheme_with_parameters(load(None, chosen, {}))[1] for name, chosen in SETTINGS.items()}
 WRITES = {
     "append": (Table.LOG, "put"),
     "note positions": (Table.JOURNAL, "put"),
@@ -263,13 +273,13 @@ class Chaos:
         scheme = self._chance.choice(sorted(SCHEMES))
         directory, acknowledged = self._current.get(scheme) or (self._new(scheme), Acknowledged())
         self._current[scheme] = directory, acknowledged
-        deed = self._chance.choice(("one writer", "two writers", "two writers", "compaction", "import", "rebuild"))
+        deed = self._chance.choice(("one writer", "two writers", "two writers", "compaction", "export", "rebuild"))
         if deed.endswith("writers") or deed == "one writer" or not directory.exists():
             self._write(directory, scheme, acknowledged, 2 if deed == "two writers" else 1)
         elif deed == "compaction":
             self._compact(directory, scheme, acknowledged)
-        elif deed == "import":
-            self._import(directory)
+        elif deed == "export":
+            self._export(directory, scheme)
         else:
             self._rebuild()
         if max(acknowledged.end(partition) for partition in (0, 1)) > DOCUMENTS - 1_000:
@@ -292,11 +302,12 @@ class Chaos:
         self._tool("compaction", [*STEPS], arguments, 3)
         self.problems += problems_of(directory, scheme, acknowledged)
 
-    def _import(self, directory: Path) -> None:
-        exported, target = self._new("export").with_suffix(".jsonl"), self._new("import")
+    def _export(self, directory: Path, scheme: str) -> None:
+        exported, target = self._new("export").with_suffix(".jsonl"), self._new("entered")
         self._in_peace(["streamer", "--set", f"index.directory={directory}", "index", "export", str(exported)])
-        arguments = ["streamer", "--set", f"index.directory={target}", "index", "import", str(exported)]
-        self._tool("import", [*WRITES, *COMMITS], arguments, 6)
+        chosen = [word for each in ("fingerprint.key=public", *SETTINGS[scheme]) for word in ("--set", each)]
+        arguments = ["streamer", *chosen, "index", "rebuild", str(target), "--export", str(exported)]
+        self._tool("export", [*WRITES, *COMMITS], arguments, 6)
         self._in_peace(arguments)
         self._same(exported, target)
 

@@ -24,13 +24,13 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.accuracy import Stream
-from bench.named_settings import hasher_for, parse
+from bench.named_settings import parse
 from index import Kind, Longer, minhash
 from streamer.evaluation.scores import Decided, Scores, admit, longer_rows, pair_distances, score
 from streamer.evaluation.sets import GROWTH
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.minhash.shingles import shingle_characters
-from streamer.fingerprint.scheme import Scheme
+from streamer.fingerprint.scheme import scheme_for
 from streamer.records.relation import RATIO_UNITS, new_shares
 from streamer.settings.settings import Fingerprint, Minhash
 from streamer.text.compared import compared
@@ -66,7 +66,7 @@ class Outcome:
 
 def outcome(stream: Stream, longer: Longer, articles: int) -> Outcome:
     """Decide a set with the rule and without."""
-    prints, _ = stream.texts.fingerprint(SETTING.hashing)
+    prints, _ = stream.documents.fingerprint(SETTING)
     without, decided = (admit(prints, SETTING.parameters, rule) for rule in (None, longer))
     truth = stream.truth_of(decided.originals, SETTING.insert)
     extends = decided.extended >= 0
@@ -75,8 +75,8 @@ def outcome(stream: Stream, longer: Longer, articles: int) -> Outcome:
     after: Scores = score((decided.originals >= 0) | (grown & truth.duplicate), truth)
     lengths = letters_of(prints)
     growths = lengths[extends] / lengths[decided.extended[extends]] - 1
-    errors = new_errors(stream.texts.texts, prints, decided)
-    unlike = [stream.texts.texts[row] for row in unlike_rows(stream, without)[:articles]]
+    errors = new_errors(stream.texts, prints, decided)
+    unlike = [stream.texts[row] for row in unlike_rows(stream, without)[:articles]]
     return Outcome(
         stream.name,
         len(prints),
@@ -131,7 +131,7 @@ def unlike_rows(stream: Stream, decided: Decided) -> list[int]:
     """Rows that resemble no earlier document, and that none names."""
     alone = (decided.originals < 0) & (stream.earlier == 0)
     alone[decided.originals[decided.originals >= 0]] = False
-    return [row for row in np.flatnonzero(alone).tolist() if sum(map(str.isalnum, stream.texts.texts[row])) >= 400]
+    return [row for row in np.flatnonzero(alone).tolist() if sum(map(str.isalnum, stream.texts[row])) >= 400]
 
 
 def beginning(text: str, share: float) -> str:
@@ -147,7 +147,7 @@ def dropped_of(articles: Sequence[tuple[str, float]], longer: Longer, *, teased:
     """
     cut = [beginning(text, share) for text, share in articles]
     whole = [text for text, _ in articles]
-    scheme: Scheme = hasher_for(SETTING.hashing)
+    scheme = scheme_for(SETTING.settings)
     prints = scheme.fingerprint([*cut, *whole] if teased else [*whole, *cut])
     without, passing = (
         admit(prints, SETTING.parameters, rule).originals[len(articles) :] >= 0 for rule in (None, longer)

@@ -8,9 +8,7 @@ from index.matching.minhash import distance_of
 from index.matching.second_look import Look, MetadataLook
 from index.storage.parameters import Parameters
 from streamer.evaluation.scores import entering_all
-from streamer.fingerprint.minhash.minhash import MinHasher
-from streamer.fingerprint.scheme import Scheme, parameters_for
-from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
+from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.presets import METHOD_PRESETS
 from streamer.settings.settings import Decode, Fingerprint, Index, Minhash, SecondLook, Section, Settings, load
 
@@ -78,8 +76,8 @@ class Setting:
         return self.minhash or self.fingerprint
 
     @property
-    def parameters(self) -> Parameters:
-        """Parameters of an index for this setting."""
+    def settings(self) -> Settings:
+        """The product's settings; `insert` of "all" is "unique" here."""
         insert = "unique" if self.insert == "all" else self.insert
         sections: dict[str, Section | dict[str, Any]] = {
             # Whole, so that nothing of it follows from the scheme.
@@ -90,7 +88,12 @@ class Setting:
         }
         if self.minhash is not None:
             sections["minhash"] = self.minhash
-        parameters = parameters_for(Settings.model_validate(sections), {"bench": self.name})
+        return Settings.model_validate(sections)
+
+    @property
+    def parameters(self) -> Parameters:
+        """Parameters of an index for this setting."""
+        parameters = parameters_for(self.settings, {"bench": self.name})
         if self.insert == "all":
             parameters = entering_all(parameters)
         if self.bands is None or parameters.banding is None:
@@ -211,8 +214,3 @@ def _parse_minhash(name: str) -> Setting:
                 bands = int(part[1:])
     chosen = Minhash.model_validate(values)
     return Setting(Fingerprint(scheme="minhash"), distance_of(chosen.similarity_min), insert, chosen, bands)
-
-
-def hasher_for(chosen: Hashing, look: Look | None = None) -> Scheme:
-    """Hasher of these settings, which also keeps what a second look compares."""
-    return MinHasher(chosen) if isinstance(chosen, Minhash) else Fingerprinter(chosen, look)

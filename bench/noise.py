@@ -25,9 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.accuracy import machine, read_lines
-from bench.named_settings import Setting, hasher_for, parse
+from bench.named_settings import Setting, parse
 from bench.scoring import near_pairs
 from streamer.evaluation.scores import pairs_flagged
+from streamer.fingerprint.scheme import scheme_for
 
 Kind = Literal["misread", "words", "letters"]
 
@@ -72,7 +73,7 @@ def measure(texts: Sequence[str], kind: Kind, levels: Sequence[int], setting: Se
     generator = random.Random(SEED)
     stock = sorted({part for text in texts for part in (text.split() if kind == "words" else text) if part.isalnum()})
     banding = setting.parameters.banding
-    hasher = hasher_for(setting.hashing, setting.look)
+    hasher = scheme_for(setting.settings)
     of_texts = hasher.fingerprint(texts)
     recalls = []
     for level in levels:

@@ -354,7 +354,7 @@ def measure(
 ) -> list[dict[str, Any]]:
     """One row per program: medians of the rounds. Scores are None where the set has no truth."""
     stream = Stream(folder) if (folder / "pairs.tsv.gz").exists() else None
-    rows = stream.rows if stream is not None else list(read_lines(folder / "docs.jsonl.xz"))
+    rows = list(read_lines(folder / "docs.jsonl.xz"))
     characters = sum(len(row["text"]) for row in rows)
     megabytes = sum(len(row["text"].encode()) for row in rows) / 1e6
     with tempfile.TemporaryDirectory(prefix="peers-") as name:

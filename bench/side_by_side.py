@@ -55,12 +55,11 @@ def cells(each: Stream | Labelled, settings: dict[str, Setting], peers: Sequence
 
 def peer_score(each: Stream | Labelled, peer: str) -> Scores:
     """How a peer decides on a stream, or on every pair by itself."""
-    texts = (each.texts if isinstance(each, Stream) else each.lefts).texts
-    asked = task_of(texts, load(None, SCHEMES["simhash"], {}))
+    asked = task_of(each.texts, load(None, SCHEMES["simhash"], {}))
     if isinstance(each, Stream):
-        originals, _ = PEERS[peer](texts, asked)
+        originals, _ = PEERS[peer](each.texts, asked)
         return each.judge(originals, "unique")
-    pairs = zip(each.lefts.texts, each.rights.texts, strict=True)
+    pairs = zip(each.texts, each.other_texts, strict=True)
     return each.judge(np.array([PEERS[peer](pair, asked)[0][1] == 0 for pair in pairs], np.bool_))
 
 

@@ -20,7 +20,7 @@ from rich.progress import track
 
 from bench.accuracy import PROGRESS, Stream, machine
 from bench.named_settings import Setting, parse
-from streamer.fingerprint.simhash.word_tables import PARTICLES, word_list
+from streamer.fingerprint.methods.word_tables import PARTICLES, word_list
 from streamer.text.segmentation import jieba_file
 
 FREQUENCY_MIN = 4

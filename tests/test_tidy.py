@@ -128,6 +128,7 @@ LAYERS = (
     ("streamer.fingerprint.warm_up",),
     ("streamer.fingerprint.scheme",),
     ("streamer.fingerprint.simhash", "streamer.fingerprint.minhash"),
+    ("streamer.fingerprint.methods",),
     ("streamer.fingerprint", "streamer.transports.kafka", "streamer.transports.files"),
     ("streamer.transports", "streamer.observe"),
     ("streamer.text", "streamer.records"),

@@ -19,7 +19,19 @@ from streamer.settings.settings import Settings
 EXPORT_FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
-@click.group("index")
+class _CommandsNow(click.Group):
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if arguments[0] == "import":
+            raise click.UsageError(
+                "`streamer index import` was removed: `streamer index rebuild DIRECTORY --export FILE` enters an export into "
+                "the index in DIRECTORY, or makes one there"
+            )
+        return super().resolve_command(context, arguments)
+
+
+@click.group("index", cls=_CommandsNow)
 @click.option(
     "--directory", type=options.FOLDER, help="Folder of the index.  [default: index.directory of the settings]"
 )
@@ -269,26 +281,8 @@ def seed(settings: Settings, wait: bool) -> None:
     )
 
 
-@index_group.command("import")
-@click.argument("file", type=EXPORT_FILE)
-@options.settings_and_json
-def import_command(settings: Settings, file: Path) -> None:
-    """Import an export into a new or existing index.
-
-    An existing index must have the same settings; its positions stay as they are.
-    """
-    entered, already_known = _imported(settings, file)
-    show(
-        {"directory": str(settings.index.directory), "entered": entered, "already_known": already_known},
-        f"{entered:,} positions imported, {already_known:,} already in the index",
-    )
-
-
-def _imported(settings: Settings, file: Path, *, in_place: Settings | None = None) -> tuple[int, int]:
-    """Import an export; returns the number of new and of existing positions.
-
-    in_place  settings of the index to replace; all but thresholds must equal the export
-    """
+def _imported(settings: Settings, new: Settings, file: Path) -> dict[str, int]:
+    """Enter an export into the index of `new`, by settings that differ from the export in thresholds alone."""
     from index import Index
     from streamer.fingerprint.scheme import parameters_for, scheme_for
     from streamer.index_admin import export, tables, tools
@@ -296,17 +290,17 @@ def _imported(settings: Settings, file: Path, *, in_place: Settings | None = Non
 
     export_lines = lines(file)
     parameters, streams, total = export.read_header(export_lines, str(file))
-    key, secret = tools.key_of_export(in_place or settings, parameters, str(file))
-    if in_place is not None:
-        required = parameters_for(settings, scheme_for(settings, key).stamp())
-        parameters = parameters.with_thresholds(required)
-        parameters.require_equal(required, str(file))
-    directory = settings.index.directory
+    key, secret = tools.key_of_export(settings, parameters, str(file))
+    required = parameters_for(new, scheme_for(new, key).stamp())
+    parameters = parameters.with_thresholds(required)
+    parameters.require_equal(required, str(file))
+    directory = new.index.directory
     with NoLeftovers(index=directory):
         with writing(directory):
-            index = Index.open(directory, parameters, map_bytes_max=settings.index.map_bytes_max, secret=secret)
+            index = Index.open(directory, parameters, map_bytes_max=new.index.map_bytes_max, secret=secret)
         with index, tables.progress_bar("importing", total) as progress:
-            return export.take_in(index, export_lines, streams, total, str(file), progress)
+            entered, already_known = export.take_in(index, export_lines, streams, total, str(file), progress)
+    return {"records": entered + already_known, "already_known": already_known}
 
 
 @index_group.command("rebuild")
@@ -316,8 +310,8 @@ def _imported(settings: Settings, file: Path, *, in_place: Settings | None = Non
 @click.option(
     "--export",
     "export_file",
-    type=options.FILE,
-    help="Read an export; only similarity_min, distance_max and second-look thresholds may differ.",
+    type=EXPORT_FILE,
+    help="Read an export (-: standard input); only similarity_min, distance_max and second-look thresholds may differ.",
 )
 @click.option("--switch", "switch_to_it", is_flag=True, help="Then replace the index by the new one.")
 @options.settings_and_json
@@ -340,11 +334,7 @@ def rebuild(
         raise click.UsageError(f"{directory} holds the current index: give a new folder and --switch")
     new = settings.replaced(index={"directory": directory})
     done: dict[str, Any] = {"directory": str(directory)}
-    if export_file is not None:
-        entered, already_known = _imported(new, export_file, in_place=settings)
-        done |= {"records": entered + already_known, "already_known": already_known}
-    else:
-        done |= _rebuilt(settings, new, files)
+    done |= _rebuilt(settings, new, files) if export_file is None else _imported(settings, new, export_file)
     lines = f"{done['records']:,} records in {directory}, {done['already_known']:,} of them from an earlier run"
     if switch_to_it:
         done["switched"], more = _replaced(settings.index.directory, directory)

@@ -77,12 +77,12 @@ def idf_build(chosen: options.Chosen, files: Sequence[Path], out: Path, document
     FILES are JSON Lines, plain, .gz or .zst; - is standard input. The resulting table never changes.
     """
     from streamer.evaluation.sample import read_documents
+    from streamer.fingerprint.methods.idf import DocumentFrequencies, write_table
     from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-    from streamer.fingerprint.simhash.idf import DocumentFrequencies, write_table
 
     require_absent(out, force=force)
     settings = chosen.load("fingerprint.idf=", over_files=True)
-    frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint))
+    frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint).words)
     for batch in read_documents(files, settings.decode):
         frequencies.add([document.text for document in batch])
     table = list(frequencies.lines(documents_min))
@@ -237,10 +237,10 @@ def calibrate(
     if pairs_file is None:
         sample = make_sample(documents_read, normaliser)
     else:
-        one, other, truth = read_pairs(pairs_file)
-        if not truth.duplicate.any():
+        pairs = read_pairs(pairs_file)
+        if not pairs.truth.duplicate.any():
             raise InputUnreadable(f"{pairs_file}: no pair is labelled as a duplicate: label some.")
-        sample = labelled_sample(documents_read or one, (one, other), truth, normaliser)
+        sample = labelled_sample(documents_read or pairs.documents, pairs, normaliser)
     tried = list(trials(methods, sample))
     advised = best(tried, false_per_million)
     Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, advised))

@@ -18,7 +18,7 @@ from index.tools import compile_kernels
 from streamer.evaluation.dice import Dice
 from streamer.evaluation.scores import DUPLICATE_MIN, UNIQUE_BELOW, Scores, Truth, admit, pairs_flagged, score
 from streamer.evaluation.sentences import NO_SENTENCES, Hashes, Sentences, SentencesLost, sentences_of
-from streamer.evaluation.sets import Documents
+from streamer.evaluation.sets import Documents, EvaluationSet
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import parameters_for, scheme_for
@@ -113,13 +113,11 @@ def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) 
     return Sample(documents, normal_forms, (documents, copies), truth)
 
 
-def labelled_sample(
-    documents: Documents, pairs: tuple[Documents, Documents], truth: Truth, normaliser: Normaliser
-) -> Sample:
+def labelled_sample(documents: Documents, pairs: EvaluationSet, normaliser: Normaliser) -> Sample:
     """Sample with documents, for false duplicates, and labelled pairs."""
     documents = _plain(documents, normaliser)
-    sides = _plain(pairs[0], normaliser), _plain(pairs[1], normaliser)
-    return Sample(documents, _normal_forms(documents, normaliser), sides, truth)
+    sides = _plain(pairs.documents, normaliser), _plain(pairs.others or (), normaliser)
+    return Sample(documents, _normal_forms(documents, normaliser), sides, pairs.truth)
 
 
 def edited(text: str, edit: str, other: str, dice: Dice) -> str:

@@ -74,9 +74,11 @@ class SetFingerprints:
 class EvaluationSet:
     """Documents with known truth: a stream, or with `others` the pairs (documents[i], others[i]).
 
-    floor    see `scores.truth_of_similarities`
-    nearest  in a stream, each document's most similar earlier row, or -1
-    groups   as a stream's truth, int64 [n], group or -1
+    floor         see `scores.truth_of_similarities`
+    nearest       in a stream, each document's most similar earlier row, or -1
+    similarities  in a stream, its similarity to that row, 0 below `floor`: float64 [n]
+    groups        as a stream's truth, int64 [n], group or -1
+    labels        each pair's edit operator, else its label
 
     >>> truth = scores.truth_of_labels(["dup"])
     >>> pairs = EvaluationSet("one pair", [Document("", "a text")], [Document("", "A text")], truth)
@@ -90,7 +92,9 @@ class EvaluationSet:
     truth: scores.Truth
     floor: float = 0.0
     nearest: Sequence[int] = ()
+    similarities: npt.NDArray[np.float64] | None = None
     groups: npt.NDArray[np.int64] | None = None
+    labels: Sequence[str] = ()
 
     def scores(self, fingerprints: SetFingerprints, decided: scores.Decided) -> scores.Scores:
         """Score decisions against the truth.
@@ -120,7 +124,7 @@ def read_set(folder: Path, groups: str | None = None) -> EvaluationSet:
     groups  field with a document's group (topic, cluster), whose members are duplicates; also for a JSON Lines file
     """
     if folder.is_file() and groups is None:
-        return EvaluationSet(folder.name, *read_pairs(folder))
+        return read_pairs(folder)
     try:
         if groups is not None:
             return _grouped(folder, groups)
@@ -128,7 +132,7 @@ def read_set(folder: Path, groups: str | None = None) -> EvaluationSet:
             return _stream(folder)
         if (folder / "docs.jsonl.xz").exists():
             return _variants(folder)
-        return EvaluationSet(folder.name, *_pairs_of(list(_lines(folder / "pairs.jsonl.xz"))))
+        return _pairs_of(folder.name, list(_lines(folder / "pairs.jsonl.xz")))
     except OSError as error:
         raise InputUnreadable(f"{folder}: is not a set: {error.filename or error}: {error.strerror}.") from error
     except (lzma.LZMAError, EOFError, orjson.JSONDecodeError, KeyError, IndexError, TypeError, ValueError) as error:
@@ -145,7 +149,7 @@ def _stream(folder: Path) -> EvaluationSet:
     truth = scores.truth_of_similarities(similarities, floor)
     numbers = {str(row["id"]): number for number, row in enumerate(rows)}
     nearest = [numbers.get(by_id.get(str(row["id"]), (0.0, ""))[1], -1) for row in rows]
-    return EvaluationSet(folder.name, [_document(row) for row in rows], None, truth, floor, nearest)
+    return EvaluationSet(folder.name, [_document(row) for row in rows], None, truth, floor, nearest, similarities)
 
 
 def _grouped(folder: Path, field: str) -> EvaluationSet:
@@ -179,6 +183,7 @@ def _variants(folder: Path) -> EvaluationSet:
         [_document(bases[row["base"]]) for row in variants],
         [_document(row) for row in variants],
         scores.truth_of_labels([row["label"] for row in variants]),
+        labels=[row["op"] for row in variants],
     )
 
 
@@ -204,23 +209,23 @@ def read_pairs_of_set(folder: Path) -> EvaluationSet:
     )
 
 
-def read_pairs(file: Path) -> tuple[Documents, Documents, scores.Truth]:
+def read_pairs(file: Path) -> EvaluationSet:
     """Pairs from a JSON Lines file (plain, .gz, .zst) with a, b and label on each line. Raises InputUnreadable.
 
     Labels: `scores.truth_of_labels`.
     """
     try:
-        return _pairs_of([orjson.loads(line) for line in lines(file) if line.strip()])
+        return _pairs_of(file.name, [orjson.loads(line) for line in lines(file) if line.strip()])
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise InputUnreadable(f"{file}: must have labelled pairs (a, b, label on each line): {error!r}.") from error
 
 
-def _pairs_of(rows: Sequence[dict[str, Any]]) -> tuple[Documents, Documents, scores.Truth]:
+def _pairs_of(name: str, rows: Sequence[dict[str, Any]]) -> EvaluationSet:
     labels = [str(row["label"]).lower().removesuffix(".0") for row in rows]
     one, other = ([Document("", row[side]) for row in rows] for side in ("a", "b"))
     if not all(isinstance(each.text, str) for each in [*one, *other]):
         raise TypeError("a and b must be texts")
-    return one, other, scores.truth_of_labels(labels)
+    return EvaluationSet(name, one, other, scores.truth_of_labels(labels), labels=labels)
 
 
 def _document(row: dict[str, Any]) -> Document:

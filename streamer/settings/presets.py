@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from streamer.settings.methods import Fingerprint, Minhash
 from streamer.settings.second_look import SecondLook
 
-_FOLDER = Path(__file__).parent / "shipped"
+_FOLDER = Path(__file__).parents[1] / "fingerprint" / "methods" / "presets"
 
 METHOD_PRESETS = {file.stem: file for file in sorted(_FOLDER.glob("*.toml"))}
 """The files by name. A file gives every setting that its method's scheme reads."""

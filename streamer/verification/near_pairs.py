@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Parameters, minhash
-from streamer.fingerprint.simhash.weights import present
+from streamer.fingerprint.methods.weights import present
 from streamer.verification.position_table import Rows, Words
 
 Keys = Callable[[Words], Words]

@@ -326,6 +326,6 @@ def test_links_are_the_metadata_of_documents_that_bring_none(small_set: Path) ->
     ]
     rows += [{"id": f"d{row}", "text": ""} for row in range(3, 6)]
     (small_set / "docs.jsonl.xz").write_bytes(lzma.compress(b"\n".join(map(orjson.dumps, rows))))
-    found = accuracy.Stream(small_set, links=True).texts.metadata
-    assert [list(each) for each in found[:3]] == [["https://a.example/x", "http://b.example"], ["own"], []]
-    assert [list(each) for each in accuracy.Stream(small_set).texts.metadata[:3]] == [[], ["own"], []]
+    found = accuracy.Stream(small_set, links=True).documents.documents
+    assert [each.metadata for each in found[:3]] == [("https://a.example/x", "http://b.example"), ("own",), ()]
+    assert [each.metadata for each in accuracy.Stream(small_set).documents.documents[:3]] == [(), ("own",), ()]

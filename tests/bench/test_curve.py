@@ -10,9 +10,10 @@ from click.testing import CliRunner
 
 from bench import curve
 from bench.curve import bytes_per_document, settings_for
-from bench.named_settings import hasher_for, parse
+from bench.named_settings import parse
 from index.matching.minhash import BIN_BITS, BINS, Banding, banding_for
 from streamer.evaluation.scores import pairs_flagged
+from streamer.fingerprint.scheme import scheme_for
 
 SHAPES = len(BINS) * len(BIN_BITS)
 
@@ -60,7 +61,7 @@ def test_fewer_bands_find_fewer_pairs_and_flag_no_others() -> None:
     flagged = []
     for bands in (1, 4, 17):
         setting = parse(f"minhash-128x8-k5/12-0.7-b{bands}")
-        prints = [hasher_for(setting.hashing).fingerprint(some) for some in (texts, edited)]
+        prints = [scheme_for(setting.settings).fingerprint(some) for some in (texts, edited)]
         flagged.append(pairs_flagged(prints[0], prints[1], setting.parameters))
     assert 0 < flagged[0].sum() < flagged[1].sum() < flagged[2].sum()
     assert not (flagged[0] & ~flagged[1]).any()

@@ -6,9 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from bench.named_settings import hasher_for, parse
+from bench.named_settings import parse
 from bench.noise import Kind, noisy
 from streamer.evaluation.scores import admit
+from streamer.fingerprint.scheme import scheme_for
 from tests.support.news import ARTICLES
 
 TEXTS = list(ARTICLES.values())
@@ -19,7 +20,7 @@ LINES = sorted({run[:24] for text in TEXTS for run in re.findall("[\u4e00-\u9fff
 def flagged_on_disk(name: str, texts: list[str], copies: list[str]) -> tuple[float, float]:
     """Of texts that an index has seen and then of their copies: the share called duplicates."""
     setting = parse(name)
-    prints = hasher_for(setting.hashing).fingerprint([*texts, *copies])
+    prints = scheme_for(setting.settings).fingerprint([*texts, *copies])
     are_duplicates = admit(prints, setting.parameters).originals >= 0
     return float(are_duplicates[: len(texts)].mean()), float(are_duplicates[len(texts) :].mean())
 

@@ -32,7 +32,7 @@ def test_the_image_gets_every_file_of_the_packages_and_what_installing_them_need
 
 
 def test_data_that_moves_into_a_new_folder_still_gets_into_the_image() -> None:
-    moved = {"streamer/demo/stories/chinese.toml", "streamer/fingerprint/simhash/markers.txt", "index/lsm/py.typed"}
+    moved = {"streamer/demo/stories/chinese.toml", "streamer/fingerprint/methods/markers.txt", "index/lsm/py.typed"}
     files = project_files() | moved
 
     assert moved <= set(copied(DOCKERFILE, let_through(IGNORE_FILE, files)))

@@ -1,7 +1,7 @@
 """Words asked of a table one by one."""
 
 from streamer.fingerprint.hashing import hash_strings
-from streamer.fingerprint.simhash.word_tables import WordTable
+from streamer.fingerprint.methods.word_tables import WordTable
 
 
 def number_of(table: WordTable, word: str) -> int:

@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from index import second_look as looks
-from streamer.fingerprint import second_look
 from streamer.fingerprint.fingerprints import Fingerprints, Scheme, slices
 from streamer.fingerprint.hashing import hash_strings, hash_words
 from streamer.fingerprint.key import PUBLIC, HashKey
+from streamer.fingerprint.methods import second_look
+from streamer.fingerprint.methods.weights import feature_weights, in_title, shingle_weights
+from streamer.fingerprint.methods.word_factors import WordFactors
+from streamer.fingerprint.methods.word_tables import DictionaryWord, dictionary_words
 from streamer.fingerprint.simhash.simhash import count_distinct, log_weights, simhash
-from streamer.fingerprint.simhash.weights import feature_weights, in_title, shingle_weights
-from streamer.fingerprint.simhash.word_factors import WordFactors
-from streamer.fingerprint.simhash.word_tables import DictionaryWord, dictionary_words
 from streamer.fingerprint.word_shingles import shingle
 from streamer.settings.settings import Fingerprint
 from streamer.text.characters import Characters, fold, letters

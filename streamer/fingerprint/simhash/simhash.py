@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from streamer.fingerprint.methods.weights import FACTOR_UNIT
 from streamer.fingerprint.simhash import kernels
-from streamer.fingerprint.simhash.weights import FACTOR_UNIT
 
 WEIGHT_UNIT = FACTOR_UNIT
 """Logarithmic weights count 1 / WEIGHT_UNIT."""

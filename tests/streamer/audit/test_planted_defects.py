@@ -27,7 +27,7 @@ from streamer.audit.estimates import Estimate, precision, recall
 from streamer.audit.interval import wilson
 from streamer.audit.report import gauges, store_of
 from streamer.audit.report import limits_of as audit_limits
-from streamer.fingerprint.simhash.word_factors import WordFactors
+from streamer.fingerprint.methods.word_factors import WordFactors
 from streamer.settings.settings import load
 from tests.support.command_line import run
 from tests.support.tiers import first_of

@@ -18,7 +18,7 @@ from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.tools import FORMER_FILE, survey
 from streamer.demo.demo import documents
-from streamer.fingerprint.scheme import parameters_for
+from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.index_admin.tools import time_text
 from streamer.settings.settings import load
 from streamer.transports.transport import NO_TIMESTAMP_MS
@@ -220,7 +220,8 @@ def test_a_query_of_simhash_looks_as_far_as_it_is_told(simhash_index: Path) -> N
         (["rebuild", "somewhere"], 2, "give one of FILES, --topics, --export"),
         (["export", "/nonexistent/export.jsonl"], 73, "No such file or directory"),
         (["backup", "."], 73, "is not empty"),
-        (["import", "pyproject.toml"], 66, "not an export of an index"),
+        (["rebuild", "somewhere", "--export", "pyproject.toml"], 66, "not an export of an index"),
+        (["import", "export.jsonl"], 2, "streamer index rebuild DIRECTORY --export FILE"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_says_so_by_words_and_exit_code(
@@ -284,10 +285,11 @@ def test_compacting_refuses_an_open_index_and_keeps_all_of_a_closed_one(index: P
     assert contents_of(index) == contents_of(tmp_path / "compacted") == expected
 
 
-def test_an_export_to_standard_output_is_imported_from_standard_input(index: Path, tmp_path: Path) -> None:
+def test_an_export_to_standard_output_is_entered_from_standard_input(index: Path, tmp_path: Path) -> None:
     exported = run_apart("index", "--directory", index, "export", "-").out
-    assert told("index", "--directory", tmp_path / "new", "import", "-", given=exported, by=run_apart) == {
-        "directory": str(tmp_path / "new"), "entered": 7, "already_known": 0,
+    arguments = ("index", "--directory", index, "rebuild", tmp_path / "new", "--export", "-")
+    assert told(*arguments, given=exported, by=run_apart) == {
+        "directory": str(tmp_path / "new"), "records": 7, "already_known": 0,
     }  # fmt: skip
     assert contents_of(tmp_path / "new") == contents_of(index)
 
@@ -301,7 +303,7 @@ def test_a_forgotten_document_is_logged_and_its_copies_are_unique_again(index: P
     export, backup = tmp_path / "export.jsonl", tmp_path / "backup"
     told("index", "--directory", index, "export", export)
     told("index", "--directory", index, "backup", backup)
-    told("index", "--directory", tmp_path / "imported", "import", export)
+    told("index", "--directory", index, "rebuild", tmp_path / "imported", "--export", export)
     (tmp_path / "again.jsonl").write_bytes(orjson.dumps({"id": "again", "text": TEXT}))
     for directory in (index, backup, tmp_path / "imported"):
         assert told("index", "--directory", directory, "verify")["sound"] is True
@@ -395,7 +397,7 @@ def test_an_export_is_not_taken_over_by_an_index_of_other_settings(index: Path, 
     nearer = ("--set", "minhash.similarity_min=0.8", "index", "--directory", tmp_path / "none")
     told(*nearer, "rebuild", tmp_path / "other", corpus)
     before = contents_of(tmp_path / "other")
-    done = run("index", "--directory", tmp_path / "other", "import", export)
+    done = run("index", "--directory", index, "rebuild", tmp_path / "other", "--export", export)
     assert done.code == 78
     assert "similarity_min: stored 0.8, asked 0.7" in done.err
     assert contents_of(tmp_path / "other") == before
@@ -410,19 +412,22 @@ def test_files_that_changed_since_a_rebuild_was_begun_are_refused(index: Path, c
 
 
 @pytest.mark.parametrize(("moment", "commit"), first_of(("after", 3), ("before", 3), ("after", 4)))
-def test_a_killed_import_leaves_an_index_that_verifies_and_goes_on_when_run_again(
+def test_a_killed_rebuild_from_an_export_leaves_an_index_that_verifies_and_goes_on_when_run_again(
     moment: str, commit: int, tmp_path: Path
 ) -> None:
     first, second, export = tmp_path / "first", tmp_path / "second", tmp_path / "export.jsonl"
     fingerprints = np.random.default_rng(5).integers(0, 2**64, 9_000, np.uint64).tolist()
-    filled(first, [Row(offset, fingerprint) for offset, fingerprint in enumerate(fingerprints)], batch_rows=3_000)
+    rows = [Row(offset, fingerprint) for offset, fingerprint in enumerate(fingerprints)]
+    chosen = (*SIMHASH, "--set", "fingerprint.second_look=none")
+    settings = load(None, chosen[1::2], {})
+    filled(first, rows, parameters_for(settings, scheme_for(settings).stamp()), batch_rows=3_000)
     told("index", "--directory", first, "export", export)
-    arguments = ("index", "--directory", second, "import", export)
+    arguments = (*chosen, "index", "--directory", first, "rebuild", second, "--export", export)
     assert exit_code_of(doomed_command.command, moment, commit, [*map(str, arguments)]) == -signal.SIGKILL
     assert wrong(second) == {}
     assert journal_rows(second) == (commit - 2 - (moment == "before")) * 4_096
     known = journal_rows(second)
-    assert told(*arguments) == {"directory": str(second), "entered": 9_000 - known, "already_known": known}
+    assert told(*arguments) == {"directory": str(second), "records": 9_000, "already_known": known}
     assert wrong(second) == {}
     assert everything_but_streams(second) == everything_but_streams(first)
 

@@ -69,8 +69,6 @@ def index(here: Path) -> Path:
         ("index --directory good.jsonl/y rebuild good.jsonl/x good.jsonl", os.EX_CONFIG),
         ("idf build good.jsonl --out no/x", os.EX_CANTCREAT),
         ("evaluate pairs --picture no/x", os.EX_CANTCREAT),
-        ("index --directory y import missing.jsonl", os.EX_NOINPUT),
-        ("index --directory y import rubbish", os.EX_NOINPUT),
         ("index --directory y restore missing", os.EX_NOINPUT),
         ("index --directory y restore folder.jsonl", os.EX_NOINPUT),
         ("index --directory y backup x", os.EX_NOINPUT),
@@ -79,6 +77,7 @@ def index(here: Path) -> Path:
         ("index --directory y rebuild x missing.jsonl", os.EX_NOINPUT),
         ("index --directory y rebuild x/deep damaged.jsonl.gz", os.EX_NOINPUT),
         ("index --directory y rebuild x --topics", os.EX_NOINPUT),
+        ("index --directory y rebuild x --export missing.jsonl", os.EX_NOINPUT),
         ("index --directory y rebuild x --export rubbish", os.EX_NOINPUT),
         ("idf build missing.jsonl --out x", os.EX_NOINPUT),
         ("calibrate missing.jsonl", os.EX_NOINPUT),
@@ -99,7 +98,7 @@ def test_a_failed_command_leaves_no_folder_behind(arguments: str, code: int, her
         ("filter good.jsonl --out x --index index --set minhash.similarity_min=0.6", os.EX_CONFIG),
         ("filter damaged.jsonl.gz --out x --index index", os.EX_NOINPUT),
         ("index --directory index rebuild x missing.jsonl", os.EX_NOINPUT),
-        ("index --directory index import rubbish", os.EX_NOINPUT),
+        ("index --directory y rebuild index --export rubbish", os.EX_NOINPUT),
         ("index --directory index export no/export.jsonl", os.EX_CANTCREAT),
         ("index --directory index backup out", os.EX_CANTCREAT),
         ("index --directory index backup good.jsonl/deeper", os.EX_CANTCREAT),
@@ -191,14 +190,14 @@ def test_what_was_filtered_before_the_failure_stays_and_the_same_command_goes_on
     assert len((here / "x" / "verdicts.jsonl").read_bytes().splitlines()) == 6
 
 
-def test_an_import_that_ends_too_early_keeps_what_was_read(index: Path, here: Path) -> None:
+def test_an_export_that_ends_too_early_keeps_what_was_read(index: Path, here: Path) -> None:
     assert run("index", "--directory", index, "export", "export.jsonl").code == 0
     lines = (here / "export.jsonl").read_bytes().splitlines(keepends=True)
     (here / "cut.jsonl").write_bytes(b"".join(lines[:-1]))
     (here / "wrong.jsonl").write_bytes(lines[0] + b"rubbish\n")
-    assert "The index has the" in run("index", "--directory", "some", "import", "cut.jsonl").err
+    assert "The index has the" in run("index", "--directory", index, "rebuild", "some", "--export", "cut.jsonl").err
     assert (here / "some").is_dir()
-    assert run("index", "--directory", "none", "import", "wrong.jsonl").code == os.EX_NOINPUT
+    assert run("index", "--directory", index, "rebuild", "none", "--export", "wrong.jsonl").code == os.EX_NOINPUT
     assert not (here / "none").exists()
 
 

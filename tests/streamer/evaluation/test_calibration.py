@@ -29,6 +29,7 @@ from streamer.evaluation.report import recommendation
 from streamer.evaluation.sample import read_documents
 from streamer.evaluation.scores import Scores, Truth, admit, pairs_flagged
 from streamer.evaluation.sentences import SentencesLost
+from streamer.evaluation.sets import EvaluationSet
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Document
 from streamer.settings.settings import Settings, load
@@ -163,7 +164,7 @@ def test_labelled_pairs_count_by_their_labels(news: list[Document]) -> None:
     """A flagged pair with the label of a different one is a false duplicate."""
     sides = ([news[0], news[1], news[2]], [news[0], news[1], news[3]])
     truth = Truth(np.array([True, False, False]), np.array([False, True, True]))
-    sample = labelled_sample(news[:4], sides, truth, NORMALISER)
+    sample = labelled_sample(news[:4], EvaluationSet("pairs", *sides, truth), NORMALISER)
     for scheme in ("simhash", "minhash"):
         tried = list(trials([("tried", chosen(f"fingerprint.scheme={scheme}"))], sample))
         assert tried

@@ -150,7 +150,7 @@ def test_an_export_enters_an_index_with_the_key_it_was_hashed_with_alone(
     assert run(*at, "export", export).code == 0
     assert secret.hex().encode() not in export.read_bytes()
     monkeypatch.setenv("STREAMER_FINGERPRINT__KEY", "secret")
-    command = ("index", "--directory", tmp_path / "new", "import", export)
+    command = ("index", "--directory", tmp_path / "none", "rebuild", tmp_path / "new", "--export", export)
     refused = run(*command)
     assert (refused.code, "fingerprint.key_file" in refused.err) == (78, True)
     (tmp_path / "key").write_text(key)

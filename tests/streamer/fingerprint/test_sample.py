@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from streamer.fingerprint.key import PUBLIC
+from streamer.fingerprint.methods.weights import present
 from streamer.fingerprint.sample import samples
 from streamer.fingerprint.scheme import scheme_for
-from streamer.fingerprint.simhash.weights import present
 from streamer.settings.settings import load
 
 

@@ -14,7 +14,7 @@ from index.tools import DATA_FILE, FORMER_FILE
 from streamer.errors import BrokerUnavailable
 from streamer.index_admin import rebuild
 from streamer.records.record import Destination, Record
-from streamer.settings.settings import Route, Settings
+from streamer.settings.settings import Route, Settings, load
 from streamer.transports.transport import Trimmed
 from tests.support.command_line import Done, run
 from tests.support.indexes import all_records, changed, looked_at, opened, wrong
@@ -192,6 +192,34 @@ def test_what_came_out_in_shadow_mode_enters_a_rebuilt_index_as_what_it_was_deci
     # The unique output is read once more for the duplicates in it, and each record counts once.
     assert f"{found.total()} records in {tmp_path / 'new'}" in done.out
     assert found == {Verdict.UNIQUE: count} | ({} if insert == "unique" else {Verdict.DUPLICATE: 2 * count})
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "late"),
+    [
+        ("minhash.similarity_min=0.9", "minhash.similarity_min=0.5", "duplicate"),
+        ("minhash.similarity_min=0.5", "minhash.similarity_min=0.9", "unique"),
+        ("minhash.similarity_min=0.9", "fingerprint.scheme=simhash", "duplicate"),
+    ],
+)
+def test_a_rebuild_from_the_outputs_decides_later_documents_by_other_thresholds_or_another_scheme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, then: str, late: str
+) -> None:
+    paragraph = " ".join(SENTENCES[2:4] + SENTENCES[5:])
+    world = World(tmp_path / "index", load(None, [first], {}))
+    world.fill(
+        [document("first", paragraph), document("second", paragraph.replace("harbour council", "city assembly"))]
+    )
+    world.run()
+    answer_from(world, monkeypatch)
+    chosen = ("--set", then, "index", "--directory", world.directory)
+    assert run(*chosen, "rebuild", tmp_path / "new", "--topics").code == 0
+    assert wrong(tmp_path / "new") == {}
+    world = World(tmp_path / "new", load(None, [then], {}), world.broker)
+    world.fill([document("third", paragraph.replace("summer season", "winter storms"))])
+    world.run()
+    destinations = [name.removeprefix("documents-") for _, (name, _) in sorted(world.outputs().items())]
+    assert destinations == ["unique", "duplicate" if late == "unique" else "unique", late]
 
 
 def test_an_output_that_has_lost_records_is_told_of(world: World, tmp_path: Path) -> None:

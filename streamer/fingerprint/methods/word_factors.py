@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.fingerprint.hashing import hash_words
-from streamer.fingerprint.simhash import weights, word_tables
+from streamer.fingerprint.methods import weights, word_tables
 from streamer.settings.settings import Fingerprint
 from streamer.text.words import Words
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from streamer.fingerprint.hashing import hash_text
+from streamer.fingerprint.methods.idf import DocumentFrequencies, write_table
+from streamer.fingerprint.methods.weights import fixed
+from streamer.fingerprint.methods.word_tables import idf_table
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-from streamer.fingerprint.simhash.idf import DocumentFrequencies, write_table
-from streamer.fingerprint.simhash.weights import fixed
-from streamer.fingerprint.simhash.word_tables import idf_table
 from streamer.settings.settings import Fingerprint
 from streamer.text.normalisation import Normaliser
 from tests.support.plain_simhash import plain_sums
@@ -19,7 +19,7 @@ TEXTS = ["The river, the bridge", "the RIVER 长江大桥", "a bridge", "", "not
 
 
 def lines_of(texts: list[str], documents_min: int, batch: int = 2) -> list[str]:
-    frequencies = DocumentFrequencies(Fingerprinter(Fingerprint()))
+    frequencies = DocumentFrequencies(Fingerprinter(Fingerprint()).words)
     for begin in range(0, len(texts), batch):
         frequencies.add(texts[begin : begin + batch])
     return list(frequencies.lines(documents_min))

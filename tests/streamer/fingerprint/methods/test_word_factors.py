@@ -16,9 +16,9 @@ from index.entry import Kind, Source
 from streamer.errors import SettingsError
 from streamer.fingerprint.documents import prepare
 from streamer.fingerprint.hashing import hash_text
+from streamer.fingerprint.methods.weights import FACTOR_UNIT, fixed, topic_length_factor
+from streamer.fingerprint.methods.word_tables import MARKERS, PARTICLES, idf_table, tag_factors, word_list
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-from streamer.fingerprint.simhash.weights import FACTOR_UNIT, fixed, topic_length_factor
-from streamer.fingerprint.simhash.word_tables import MARKERS, PARTICLES, idf_table, tag_factors, word_list
 from streamer.fingerprint.word_shingles import shingle
 from streamer.records.decode import Decoder
 from streamer.records.record import Record

@@ -2,33 +2,34 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-from streamer.fingerprint.simhash.word_tables import IDF_VERSION
+from streamer.fingerprint.methods.word_tables import IDF_VERSION
+from streamer.text.words import Words
 from streamer.transports.files.replacing import replacing
 
 
 class DocumentFrequencies:
     """Number of documents with each word.
 
+    >>> from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
     >>> from streamer.settings.settings import Fingerprint
-    >>> counted = DocumentFrequencies(Fingerprinter(Fingerprint()))
+    >>> counted = DocumentFrequencies(Fingerprinter(Fingerprint()).words)
     >>> counted.add(["the harbour", "the ferry"])
     >>> list(counted.lines(documents_min=2))
     ['# streamer idf 1 documents 2 unknown 0.693147', 'the 0.000000']
     """
 
-    def __init__(self, fingerprinter: Fingerprinter) -> None:
-        """`fingerprinter` splits texts into words; its weights play no part."""
-        self._fingerprinter = fingerprinter
+    def __init__(self, split: Callable[[Sequence[str]], Words]) -> None:
+        """`split` gives the words of texts, as `Fingerprinter.words` does."""
+        self._split = split
         self._counts: Counter[str] = Counter()
         self.documents = 0
 
     def add(self, texts: Sequence[str]) -> None:
         """Count documents, also those without words."""
-        for words in self._fingerprinter.words(texts).strings():
+        for words in self._split(texts).strings():
             self._counts.update(set(words))
         self.documents += len(texts)
 

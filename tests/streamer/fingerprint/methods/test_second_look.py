@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.matching.second_look import cosine, signature_similarity
-from streamer.fingerprint.second_look import feature_vectors, set_signatures
+from streamer.fingerprint.methods.second_look import feature_vectors, set_signatures
 from tests.support.examples import examples
 from tests.support.plain_simhash import mix
 

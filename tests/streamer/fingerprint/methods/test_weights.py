@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.fingerprint.simhash.weights import (
+from streamer.fingerprint.methods.weights import (
     FACTOR_UNIT,
     feature_weights,
     fixed,

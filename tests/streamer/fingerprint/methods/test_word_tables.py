@@ -7,8 +7,8 @@ import pytest
 import rjieba
 
 from streamer.errors import SettingsError
-from streamer.fingerprint.simhash.weights import FACTOR_UNIT, fixed
-from streamer.fingerprint.simhash.word_tables import (
+from streamer.fingerprint.methods.weights import FACTOR_UNIT, fixed
+from streamer.fingerprint.methods.word_tables import (
     MARKERS,
     DictionaryWord,
     dictionary_words,

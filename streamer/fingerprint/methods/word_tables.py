@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from streamer.errors import SettingsError
 from streamer.fingerprint.hashing import hash_text
-from streamer.fingerprint.simhash.weights import FACTOR_UNIT, fixed
+from streamer.fingerprint.methods.weights import FACTOR_UNIT, fixed
 from streamer.settings.named_files import read_named
 from streamer.text import word_kernels
 from streamer.text.segmentation import jieba_file
@@ -169,7 +169,7 @@ def word_list(file: Path | str, setting: str, normalise: Normalise) -> tuple[lis
 
 
 def _shipped(name: str) -> bytes:
-    return resources.files("streamer.fingerprint.simhash").joinpath(f"{name}.txt").read_bytes()
+    return resources.files("streamer.fingerprint.methods").joinpath(f"{name}.txt").read_bytes()
 
 
 def _table(words: Sequence[str], values: Sequence[int], otherwise: int, content: bytes) -> WordTable:
