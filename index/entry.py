@@ -93,9 +93,9 @@ def length_ratios(lengths: npt.NDArray[np.uint32], originals: npt.NDArray[np.uin
     >>> length_ratios(np.array([110, 110], np.uint32), np.array([100, 0], np.uint32))
     array([1100,    0], dtype=uint16)
     """
-    own, of_originals = lengths.astype(np.int64), originals.astype(np.int64)
-    ratios = np.clip((2_000 * own + of_originals) // np.maximum(2 * of_originals, 1), 1, RATIO_MAX)
-    return np.where((own == 0) | (of_originals == 0), 0, ratios).astype(np.uint16)
+    letters, original_letters = lengths.astype(np.int64), originals.astype(np.int64)
+    ratios = np.clip((2_000 * letters + original_letters) // np.maximum(2 * original_letters, 1), 1, RATIO_MAX)
+    return np.where((letters == 0) | (original_letters == 0), 0, ratios).astype(np.uint16)
 
 
 def standing_for_themselves(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:

@@ -457,7 +457,7 @@ class Index(AbstractContextManager["Index"]):
 
     def story(self, number: int) -> Story | None:
         """The story whose root has this number; None below two documents."""
-        stories = self._opened.read(lambda session: listing.of_roots(session, np.array([number], np.uint64)))
+        stories = self._opened.read(lambda session: listing.stories_of(session, np.array([number], np.uint64)))
         return next((story for story in stories if story.documents > 1), None)
 
     def due_stories(self, limit: int) -> tuple[list[Story], int]:

@@ -75,7 +75,8 @@ class Claim:
             yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, pairs.tobytes())
 
     def _by_original(self, pairs: Rows, stage: Stage, kind: Kind, slot: int) -> Iterator[Message]:
-        for shard, content in packed_by_group(pairs, shard_of_batches(pairs["of_high"], pairs["of_low"], self._shards)):
+        shards = shard_of_batches(pairs["earlier_high"], pairs["earlier_low"], self._shards)
+        for shard, content in packed_by_group(pairs, shards):
             yield Message(stage, shard, slot, kind, content)
 
     def _meet(self, task: Task, claims: Rows) -> Iterator[tuple[npt.NDArray[np.int64], Rows, Rows]]:
@@ -88,25 +89,26 @@ class Claim:
         claims = np.take(claims, np.argsort(claims["page"], kind="stable"))
         firsts = run_begins(claims["page"])
         pages, sizes = claims["page"][firsts], np.diff(firsts, append=len(claims))
-        of_claims = np.repeat(np.arange(len(pages)), sizes)
+        claim_pages = np.repeat(np.arange(len(pages)), sizes)
         opened = self._buckets.read(task, pages)
         stored, counts = opened.entries, opened.counts
-        of_stored = np.repeat(np.arange(len(pages)), counts)
-        leading = _leading(claims, of_claims, stored, of_stored)
+        entry_pages = np.repeat(np.arange(len(pages)), counts)
+        leading = _leading(claims, claim_pages, stored, entry_pages)
         leaders = np.zeros(len(leading), stored.dtype)
         for name in stored.dtype.names or ():
             leaders[name] = claims[name][leading]
         # A page's residents: the stored entries, then its leaders in order. A claim meets a run of them, all earlier.
-        pages_of_residents = np.concatenate([of_stored, of_claims[leading]])
+        pages_of_residents = np.concatenate([entry_pages, claim_pages[leading]])
         residents = np.take(np.concatenate([stored, leaders]), np.argsort(pages_of_residents, kind="stable"))
-        of_pages = np.bincount(pages_of_residents, minlength=len(pages))
-        begins = np.cumsum(of_pages) - of_pages
+        resident_counts = np.bincount(pages_of_residents, minlength=len(pages))
+        begins = np.cumsum(resident_counts) - resident_counts
         before = np.searchsorted(leading, np.arange(len(claims)))
         earlier = before - np.repeat(before[firsts], sizes)
-        lengths = np.where(claims["use"] & ASKS, counts[of_claims] + earlier, 0)
-        for some, rows, others in _runs(begins[of_claims], lengths):
-            yield pages[of_claims[some[rows]]].astype(np.int64), np.take(claims, some[rows]), np.take(residents, others)
-        self._buckets.add(task, opened, of_claims[leading], leaders)
+        lengths = np.where(claims["use"] & ASKS, counts[claim_pages] + earlier, 0)
+        for some, rows, others in _runs(begins[claim_pages], lengths):
+            asking = some[rows]
+            yield pages[claim_pages[asking]].astype(np.int64), np.take(claims, asking), np.take(residents, others)
+        self._buckets.add(task, opened, claim_pages[leading], leaders)
 
     def _compared(self, pages: npt.NDArray[np.int64], claims: Rows, others: Rows) -> Rows:
         parameters = self._parameters
@@ -121,18 +123,18 @@ class Claim:
         claims, others, distances = claims[first], others[first], distances[first]
         hits = _pairs(claims, others, distances, self._met)
         if self._met != PAIR:
-            for whole, rows in (("whole", claims), ("of_whole", others)):
+            for whole, rows in (("whole", claims), ("earlier_whole", others)):
                 hits[whole]["fingerprint"], hits[whole]["letters"] = rows["words"], rows["letters"]
         return hits
 
 
 def _leading(
-    claims: Rows, of_claims: npt.NDArray[np.intp], stored: Rows, of_stored: npt.NDArray[np.intp]
+    claims: Rows, claim_pages: npt.NDArray[np.intp], stored: Rows, entry_pages: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
     """Claims that enter, ascending: without an alike entry or earlier claim in their page."""
     adding = np.flatnonzero(claims["use"] & ADDS)
     # Page and values in one number, as unlikely to collide as other digests of 64 bits.
-    digests = np.concatenate([of_stored, of_claims[adding]]).astype(np.uint64)
+    digests = np.concatenate([entry_pages, claim_pages[adding]]).astype(np.uint64)
     for name in ("words", "letters", "alike"):
         for column in np.concatenate([stored[name], claims[name][adding]]).T:
             digests = mixed(digests) ^ column
@@ -148,9 +150,9 @@ def _runs(
     portions = np.cumsum(lengths[asking]) // PAIRS_AT_ONCE
     for _, some in by_group(portions):
         rows = asking[some]
-        of_rows = lengths[rows]
-        repeated = np.repeat(np.arange(len(rows)), of_rows)
-        within = np.arange(len(repeated)) - np.repeat(np.cumsum(of_rows) - of_rows, of_rows)
+        row_lengths = lengths[rows]
+        repeated = np.repeat(np.arange(len(rows)), row_lengths)
+        within = np.arange(len(repeated)) - np.repeat(np.cumsum(row_lengths) - row_lengths, row_lengths)
         yield rows, repeated, begins[rows][repeated] + within
 
 
@@ -162,6 +164,6 @@ def _equal(claims: Rows, others: Rows, distance: int) -> Rows:
 def _pairs(claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int, kind: np.dtype[np.void] = PAIR) -> Rows:
     pairs = np.zeros(len(claims), kind)
     for name in ("high", "low"):
-        pairs[name], pairs[f"of_{name}"] = claims[name], others[name]
+        pairs[name], pairs[f"earlier_{name}"] = claims[name], others[name]
     pairs["distance"], pairs["verdict"] = distances, Verdict.DUPLICATE
     return pairs

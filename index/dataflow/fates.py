@@ -53,21 +53,21 @@ class FateStore:
         # Batch and row in one number: both ascend.
         runs = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(high)))
         keys = runs << ROW_BITS | row_numbers(low)
-        of_dropped = _runs_of(dropped, _ROW) | np.frombuffer(b"".join(dropped), _ROW)
+        dropped_keys = _runs_of(dropped, _ROW) | np.frombuffer(b"".join(dropped), _ROW)
         members = np.frombuffer(b"".join(settled), self._member)
-        of_members = _runs_of(settled, self._member) | row_numbers(members["low"])
-        asked = np.isin(of_members, keys, assume_unique=True)
-        places = np.searchsorted(keys, of_members[asked])
-        return Fates(np.isin(keys, of_dropped, assume_unique=True), places, np.compress(asked, members))
+        member_keys = _runs_of(settled, self._member) | row_numbers(members["low"])
+        asked = np.isin(member_keys, keys, assume_unique=True)
+        places = np.searchsorted(keys, member_keys[asked])
+        return Fates(np.isin(keys, dropped_keys, assume_unique=True), places, np.compress(asked, members))
 
     def write(self, task: Task, high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64], members: Rows) -> None:
         """Put the fates of whole batches: keys of dropped duplicates, uint64 [n] each, and members."""
         highs, lows = np.concatenate([high, members["high"]]), np.concatenate([low, members["low"]])
         numbers, distinct = numbered(highs, lows >> np.uint64(ROW_BITS))
         rows, contents = row_numbers(low).astype(_ROW), {}
-        of_dropped, of_members = np.split(numbers, [len(high)])
+        dropped_batches, member_batches = np.split(numbers, [len(high)])
         for batch, name in enumerate(_names(highs[distinct], lows[distinct])):
-            some, settled = rows[of_dropped == batch], members[of_members == batch]
+            some, settled = rows[dropped_batches == batch], members[member_batches == batch]
             contents[name] = _COUNT.pack(len(some)) + some.tobytes() + settled.tobytes()
         task.put_all(contents)
         self._recent.update(contents)

@@ -38,8 +38,8 @@ class Frame:
         pages = rows_of((each.content for each in messages if each.kind == Kind.PAGES), self._layout.page)
         pages = np.take(pages, np.lexsort((pages["low"], pages["high"])))
         groups = stored.unpack_host_groups([task.get(_GROUP)])
-        of_groups = np.zeros(len(pages), np.int64)
-        admitted = self._own_thread.submit(admit_hosts, groups, pages["host"], of_groups).result()
+        group_places = np.zeros(len(pages), np.int64)
+        admitted = self._own_thread.submit(admit_hosts, groups, pages["host"], group_places).result()
         names = [_PLACE.pack(place) for place in admitted.places.tolist()]
         samples = [
             NOTHING_TAKEN if is_new else stored.unpack_sample(task.get(name) or b"")
@@ -47,7 +47,7 @@ class Frame:
         ]
         prints, rows = np.ascontiguousarray(pages["whole"]["fingerprint"]), admitted.rows
         setting = self._own_thread.submit(
-            framed, prints, rows, admitted.of_rows, samples, self._counting, learning=True
+            framed, prints, rows, admitted.samples, samples, self._counting, learning=True
         )
         prints, changed = setting.result()
         # A place has its last sample.

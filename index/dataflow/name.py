@@ -45,16 +45,16 @@ class Name:
         named = np.zeros(len(rejects), NAMED)
         for column in ("high", "low", "distance", "verdict"):
             named[column] = rejects[column]
-        named["partition"] = partitions(rejects["of_high"])
+        named["partition"] = partitions(rejects["earlier_high"])
         texts = np.empty((len(rejects), 3), object)
-        for leaf, places in leaves_of(rejects["of_high"], rejects["of_low"]):
+        for leaf, places in leaves_of(rejects["earlier_high"], rejects["earlier_low"]):
             content = task.get(leaf)
             assert content is not None, "a document is named before anybody resembles it"
             (count,) = _COUNT.unpack_from(content)
             offsets = np.frombuffer(content, "<u8", count, _COUNT.size)
             letters = np.frombuffer(content, "<u4", count, _COUNT.size + offsets.nbytes)
             stream, name, *ids = unpack_texts(content, _COUNT.size + offsets.nbytes + letters.nbytes)
-            rows = rows_in_leaf(rejects["of_low"][places])
+            rows = rows_in_leaf(rejects["earlier_low"][places])
             named["offset"][places], named["letters"][places] = offsets[rows], letters[rows]
             for place, row in zip(places.tolist(), rows.tolist(), strict=True):
                 texts[place] = stream, name, ids[row]

@@ -19,7 +19,7 @@ from index.matching.host_sketch import NO_HOST, host_keys
 from index.storage.parameters import Parameters
 
 _STATE = b"recorded"
-_OF_FINGERPRINTS = "fingerprint."
+_FINGERPRINT_PREFIX = "fingerprint."
 
 
 class Recorded(NamedTuple):
@@ -60,8 +60,8 @@ class Order:
         seeds that are late or incomplete.
         """
         known = self._recorded(task)
-        of_flow = {name: value for name, value in known.stamp.items() if not name.startswith(_OF_FINGERPRINTS)}
-        _require_same(of_flow, self._stamp)
+        flow_stamp = {name: value for name, value in known.stamp.items() if not name.startswith(_FINGERPRINT_PREFIX)}
+        _require_same(flow_stamp, self._stamp)
         if arrival.seeds is not None:
             yield from self._seeded(task, known, arrival, arrival.seeds)
             return
@@ -80,7 +80,7 @@ class Order:
                 # A recreated topic reuses its offsets, so only a later time keeps keys unique.
                 time_ms = max(time_ms, known.time_ms + 1)
             ends = {**ends, stream: arrival.end}
-            known = self._of_settings(known, arrival)
+            known = self._with_settings(known, arrival)
         self._record(task, known._replace(ends=ends, time_ms=time_ms))
         if not new:
             return
@@ -96,9 +96,9 @@ class Order:
     def _record(self, task: Task, known: Recorded) -> None:
         task.put_all({_STATE: json.dumps(known).encode()})
 
-    def _of_settings(self, known: Recorded, arrival: Arrival) -> Recorded:
+    def _with_settings(self, known: Recorded, arrival: Arrival) -> Recorded:
         """The known facts with the first batch's settings; raises if this batch's differ."""
-        own = self._stamp | {f"{_OF_FINGERPRINTS}{name}": value for name, value in json.loads(arrival.stamp).items()}
+        own = self._stamp | {f"{_FINGERPRINT_PREFIX}{name}": value for name, value in json.loads(arrival.stamp).items()}
         _require_same(known.stamp, own)
         return known._replace(stamp=own)
 
@@ -109,7 +109,7 @@ class Order:
                 f"Partition {arrival.source.partition} of {arrival.name} gets entries of an index twice, or too late: seed a job "
                 "that has no state, from a topic that was written once."
             )
-        known = self._of_settings(known, arrival)
+        known = self._with_settings(known, arrival)
         ends = dict(seeds.ends or {})
         self._record(task, known._replace(ends=ends, time_ms=arrival.time_ms, seeding=seeds.ends is None))
         if seeds.sample is not None:
@@ -133,8 +133,8 @@ class Order:
         entering = np.flatnonzero((entries.kinds == EntryKind.NEAR) | (entries.kinds == EntryKind.EXACT))
         if not len(entering):
             return
-        of_batch = np.array([high], np.uint64), low[:1]
-        keeper = int(shard_of_batches(*of_batch, self._shards)[0])
+        batch_key = np.array([high], np.uint64), low[:1]
+        keeper = int(shard_of_batches(*batch_key, self._shards)[0])
         texts = [arrival.source.stream, arrival.name, *entries.ids]
         columns = entries.offsets.astype("<u8").tobytes() + entries.letters.astype("<u4").tobytes()
         yield Message(Stage.NAME, keeper, slot, Kind.NAMES, heading + columns + pack_texts(texts))
@@ -168,8 +168,8 @@ class Order:
     def _settled(self, seeds: Seeds, high: int, low: npt.NDArray[np.uint64]) -> Rows:
         settled = np.zeros(len(seeds.members), self._layout.settled)
         settled["high"], settled["low"] = high, low[seeds.members]
-        settled["of_high"], settled["of_low"] = seeds.roots.T
-        settled["of_whole"] = self._filing.wholes(seeds.fingerprints, seeds.looks, seeds.letters)
+        settled["earlier_high"], settled["earlier_low"] = seeds.roots.T
+        settled["earlier_whole"] = self._filing.wholes(seeds.fingerprints, seeds.looks, seeds.letters)
         return settled
 
 

@@ -36,12 +36,12 @@ class Recall:
         recalled = np.zeros(len(pairs), self._layout.recalled)
         for column in PAIR.names or ():
             recalled[column] = pairs[column]
-        for name, places in leaves_of(pairs["of_high"], pairs["of_low"]):
+        for name, places in leaves_of(pairs["earlier_high"], pairs["earlier_low"]):
             content = task.get(name)
             assert content is not None, "a document is kept before anybody meets it"
             kept = np.frombuffer(content, self._layout.signature)
-            here = np.searchsorted(kept["low"], pairs["of_low"][places])
-            recalled["of_whole"][places] = kept["whole"][here]
+            here = np.searchsorted(kept["low"], pairs["earlier_low"][places])
+            recalled["earlier_whole"][places] = kept["whole"][here]
         for shard, content in packed_by_group(recalled, shard_of_batches(pairs["high"], pairs["low"], self._shards)):
             yield Message(Stage.VERIFY, shard, slot, Kind.RECALLED, content)
 

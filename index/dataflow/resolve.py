@@ -66,13 +66,13 @@ class Resolve:
         known, matches = self._known(task, hits)
         outcome = self._own_thread.submit(self._decided, known, matches).result()
         rejects = self._rejects(task, known, outcome)
-        shards = shard_of_batches(rejects["of_high"], rejects["of_low"], self._shards)
+        shards = shard_of_batches(rejects["earlier_high"], rejects["earlier_low"], self._shards)
         for shard, content in packed_by_group(rejects, shards):
             yield Message(Stage.NAME, shard, slot, Kind.REJECTS, content)
 
     def _known(self, task: Task, hits: Records) -> tuple[_Known, Matches]:
         """The documents, and by their numbers the hits that count: those of entries, as far as it is decided."""
-        columns = [np.concatenate([hits[name], hits[f"of_{name}"]]) for name in ("high", "low", "whole")]
+        columns = [np.concatenate([hits[name], hits[f"earlier_{name}"]]) for name in ("high", "low", "whole")]
         numbers, distinct = numbered(*columns[:2])
         high, low, whole = (np.take(column, distinct) for column in columns)
         hitting, hit = np.split(numbers, 2)
@@ -83,7 +83,7 @@ class Resolve:
         roots = np.arange(first)
         roots[fates.places] = roots[before:]
         high, low, whole = (
-            np.concatenate([column[:before], fates.members[f"of_{name}"], column[before:]])
+            np.concatenate([column[:before], fates.members[f"earlier_{name}"], column[before:]])
             for name, column in (("high", high), ("low", low), ("whole", whole))
         )
         counts = np.append(~fates.dropped, True)[np.minimum(hit, before)]
@@ -124,13 +124,13 @@ class Resolve:
         originals = np.where(named >= count, named - count, named + known.first)
         rejects = np.zeros(len(rows), PAIR)
         rejects["distance"], rejects["verdict"] = outcome.distances[rows], outcome.verdicts[rows]
-        for prefix, numbers in (("", known.first + rows), ("of_", originals)):
+        for prefix, numbers in (("", known.first + rows), ("earlier_", originals)):
             rejects[f"{prefix}high"], rejects[f"{prefix}low"] = known.high[numbers], known.low[numbers]
         member = outcome.entering[rows] & (rejects["verdict"] == Verdict.DUPLICATE)
         members = np.zeros(np.count_nonzero(member), self._layout.settled)
-        for name in ("high", "low", "of_high", "of_low"):
+        for name in ("high", "low", "earlier_high", "earlier_low"):
             members[name] = rejects[name][member]
-        members["of_whole"] = known.whole[originals[member]]
+        members["earlier_whole"] = known.whole[originals[member]]
         dropped = ~outcome.entering[rows]
         self._fates.write(task, rejects["high"][dropped], rejects["low"][dropped], members)
         return rejects

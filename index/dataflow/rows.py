@@ -43,7 +43,7 @@ ADDS, ASKS = 1, 2
 """Uses of a claim: enter under the key, and ask for earlier documents. Most do both."""
 
 _KEY = [("high", "<u8"), ("low", "<u8")]
-_BOTH = [*_KEY, ("of_high", "<u8"), ("of_low", "<u8")]
+_BOTH = [*_KEY, ("earlier_high", "<u8"), ("earlier_low", "<u8")]
 _VERDICT = [("distance", "<i2"), ("verdict", "u1")]
 _PAIR = [*_BOTH, *_VERDICT]
 
@@ -90,9 +90,9 @@ class Layout:
             entry=np.dtype([*_KEY, *filed]),
             signature=np.dtype([*_KEY, ("whole", whole)]),
             page=np.dtype([*_KEY, ("host", "<u8"), ("whole", whole)]),
-            recalled=np.dtype([*_PAIR, ("of_whole", whole)]),
-            hit=np.dtype([*_PAIR, ("whole", whole), ("of_whole", whole)]),
-            settled=np.dtype([*_BOTH, ("of_whole", whole)]),
+            recalled=np.dtype([*_PAIR, ("earlier_whole", whole)]),
+            hit=np.dtype([*_PAIR, ("whole", whole), ("earlier_whole", whole)]),
+            settled=np.dtype([*_BOTH, ("earlier_whole", whole)]),
         )
 
 
@@ -200,6 +200,6 @@ def rows_in_leaf(low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
 def distinct_pairs(pairs: Rows) -> Rows:
     """Each pair of documents once."""
     own, _ = numbered(pairs["high"], pairs["low"])
-    of, _ = numbered(pairs["of_high"], pairs["of_low"])
-    _, places = np.unique(np.stack([own, of]), axis=1, return_index=True)
+    earlier, _ = numbered(pairs["earlier_high"], pairs["earlier_low"])
+    _, places = np.unique(np.stack([own, earlier]), axis=1, return_index=True)
     return pairs[places]

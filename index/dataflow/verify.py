@@ -31,9 +31,9 @@ class Verify:
             return
         contents = (each.content for each in messages if each.kind == Kind.SIGNATURES)
         signatures = rows_of(contents, self._layout.signature)
-        own, of = signatures["whole"][_places(signatures, pairs)], pairs["of_whole"]
+        own, earlier = signatures["whole"][_places(signatures, pairs)], pairs["earlier_whole"]
         parameters = self._parameters
-        fingerprints = own["fingerprint"], of["fingerprint"]
+        fingerprints = own["fingerprint"], earlier["fingerprint"]
         distances = self._distances(*fingerprints)
         counts = distances <= parameters.distance_max
         if parameters.frames is not None:
@@ -41,7 +41,7 @@ class Verify:
             plain = (each[:, : parameters.words] for each in fingerprints)
             counts |= self._distances(*plain) <= parameters.distance_max
         if parameters.look is not None:
-            judged = parameters.look.judge(distances, own["look"], of["look"])
+            judged = parameters.look.judge(distances, own["look"], earlier["look"])
             distances, counts = judged.distances, counts & judged.counts
         hits = np.zeros(int(counts.sum()), self._layout.hit)
         if not len(hits):
@@ -49,7 +49,7 @@ class Verify:
         for name in PAIR.names or ():
             hits[name] = pairs[name][counts]
         hits["distance"] = distances[counts]
-        hits["whole"], hits["of_whole"] = own[counts], of[counts]
+        hits["whole"], hits["earlier_whole"] = own[counts], earlier[counts]
         yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, hits.tobytes())
 
 

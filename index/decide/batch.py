@@ -51,12 +51,12 @@ class Batch:
         edges = np.searchsorted(entries.source_numbers[order], np.arange(1, len(entries.sources)))
         for stream, partition, rows in zip(self.streams, self.partitions, np.split(order, edges), strict=False):
             if len(rows):
-                of_source = journal.find(
+                source_decisions = journal.find(
                     session.transaction, int(stream), int(partition), entries.offsets[rows], session.words
                 )
-                decisions.rows[rows] = of_source.rows
-                decisions.known[rows] = of_source.known
-                decisions.origins.update((int(rows[row]), origin) for row, origin in of_source.origins.items())
+                decisions.rows[rows] = source_decisions.rows
+                decisions.known[rows] = source_decisions.known
+                decisions.origins.update((int(rows[row]), origin) for row, origin in source_decisions.origins.items())
         return decisions
 
     def enter(

@@ -65,7 +65,7 @@ def find(session: ReadSession, ids: Collection[str]) -> list[Document]:
     return [
         document
         for batch, rows in rows_in_batches(session, session.ids.find(session.transaction, {*ids}).rows)
-        for document in documents.of_batch(session.transaction, batch, np.flatnonzero(np.isin(batch.entered(), rows)))
+        for document in documents.in_batch(session.transaction, batch, np.flatnonzero(np.isin(batch.entered(), rows)))
     ]
 
 
@@ -125,15 +125,15 @@ def newest_near(session: ReadSession, limit: int, host: str) -> list[Decided]:
 
 def _decided(session: ReadSession, batch: log.Batch, rows: npt.NDArray[np.int64]) -> Iterator[Decided]:
     transaction, columns = session.transaction, batch.rows[rows]
-    of_rows = batch.sources[columns["source"]]
+    sources = batch.sources[columns["source"]]
     naming = rows[naming_originals(columns["verdict"])]
     origins = dict(zip(naming.tolist(), batch.origins(naming), strict=True))
-    streams = streams_of(transaction, {*of_rows["stream"].tolist(), *(origin.stream for origin in origins.values())})
+    streams = streams_of(transaction, {*sources["stream"].tolist(), *(origin.stream for origin in origins.values())})
     entered = np.isin(batch.entered(), rows)
-    entries = documents.of_batch(transaction, batch, np.flatnonzero(entered))
+    entries = documents.in_batch(transaction, batch, np.flatnonzero(entered))
     document_of = dict(zip(batch.entered()[entered].tolist(), entries, strict=True))
     next_numbers = batch.first_number + np.searchsorted(batch.entered(), rows)
-    columns_of_rows = (rows.tolist(), batch.ids(rows), columns, of_rows.tolist(), next_numbers.tolist())
+    columns_of_rows = (rows.tolist(), batch.ids(rows), columns, sources.tolist(), next_numbers.tolist())
     for row, id_, own, source, next_number in zip(*columns_of_rows, strict=True):
         origin, distance = origins.get(row), int(own["distance"])
         at = None if origin is None else Position(Source(streams[origin.stream], origin.partition), origin.offset)

@@ -81,18 +81,18 @@ def _with_duplicates(opened: OpenIndex, ids: Collection[str], progress: Callable
     Scans without the writer lock; takes it for the last steps and the removal. Every portion has its own read session,
     because a long one keeps writers from reusing free pages.
     """
-    of_ids = IdScan(ids)
-    opened.read(of_ids.begin)
-    while opened.read(of_ids.step):
-        progress(of_ids.next_number)
+    scan = IdScan(ids)
+    opened.read(scan.begin)
+    while opened.read(scan.step):
+        progress(scan.next_number)
 
     def operation(session: WriteSession) -> list[Document]:
         # A running service does not wait: documents may have entered since the last step.
-        while of_ids.step(session):
+        while scan.step(session):
             pass
-        numbers, roots = np.array(of_ids.numbers, np.uint64), np.array(of_ids.roots, np.uint64)
+        numbers, roots = np.array(scan.numbers, np.uint64), np.array(scan.roots, np.uint64)
         # A duplicate leaves only with an original that still counts.
-        visible, asked = session.visibility.visible(numbers), np.array(of_ids.asked, np.bool_)
+        visible, asked = session.visibility.visible(numbers), np.array(scan.asked, np.bool_)
         return _removed(session, numbers[asked | np.isin(roots, numbers[visible & asked & (roots == numbers)])])
 
     return opened.write(operation)

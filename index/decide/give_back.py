@@ -80,7 +80,7 @@ def undelivered(session: ReadSession) -> list[Position]:
     if key is None or transaction.get(Table.LOG, key) is None:
         return []
     batch = log.copied(transaction, key, session.words)
-    of_rows = batch.sources[batch.rows["source"]]
-    streams = streams_of(transaction, of_rows["stream"].tolist())
-    columns = of_rows["stream"].tolist(), of_rows["partition"].tolist(), batch.rows["offset"].tolist()
+    sources = batch.sources[batch.rows["source"]]
+    streams = streams_of(transaction, sources["stream"].tolist())
+    columns = sources["stream"].tolist(), sources["partition"].tolist(), batch.rows["offset"].tolist()
     return [Position(Source(streams[stream], partition), at) for stream, partition, at in zip(*columns, strict=True)]

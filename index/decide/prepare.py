@@ -113,7 +113,7 @@ def prepared(
     is_check  decide each row as if it came alone: no row matches another in the batch
     """
     return [
-        _prepared(_of_rows(entries, some), some, parameters, is_check=is_check)
+        _prepared(_chunk_of(entries, some), some, parameters, is_check=is_check)
         for some in (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
     ]
 
@@ -123,7 +123,7 @@ def prepared_whole(entries: Entries, parameters: Parameters) -> Prepared:
     return _prepared(entries, np.arange(len(entries)), parameters, is_check=False)
 
 
-def _of_rows(entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
+def _chunk_of(entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
     return entries if np.array_equal(rows, np.arange(len(entries))) else entries.take(rows)
 
 

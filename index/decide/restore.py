@@ -78,9 +78,9 @@ def restore(
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
     standing = entry.standing_for_themselves(decided)
-    of_templates, extends = decided == Verdict.TEMPLATE, decided == Verdict.EXTENDS
+    templates, extends = decided == Verdict.TEMPLATE, decided == Verdict.EXTENDS
     dropped = entry.naming_originals(decided) & ~standing
-    naming = np.flatnonzero(~known & (dropped | of_templates | extends))
+    naming = np.flatnonzero(~known & (dropped | templates | extends))
     uniques = np.flatnonzero(~known & standing & bool(len(naming)))
     # The journal has no originals from this batch: they are matched by position.
     row_of = dict(zip(positions_of(entries, uniques), uniques.tolist(), strict=True))
@@ -92,16 +92,16 @@ def restore(
     lost = np.zeros(len(entries), np.bool_)
     lost[naming] = (original_rows[naming] < 0) & (numbers_of_originals[naming] == NO_NUMBER)
     # The index may have lost the document that a delivered one resembles; the latter then counts as UNIQUE.
-    decided[(of_templates | extends) & lost] = Verdict.UNIQUE
-    of_templates, extends = of_templates & ~lost, extends & ~lost
+    decided[(templates | extends) & lost] = Verdict.UNIQUE
+    templates, extends = templates & ~lost, extends & ~lost
     lost &= dropped
 
     new = ~known & ~lost
-    named = _Named(decided, new, new & (dropped | of_templates | extends), original_rows, numbers_of_originals)
+    named = _Named(decided, new, new & (dropped | templates | extends), original_rows, numbers_of_originals)
     outcome = _outcome(session, entries, named)
     entries = with_reasons(session, entries, outcome)
     enter_again(session, batch, entries, new, outcome, originals, ends, leaving=np.zeros_like(new))
-    note_kept(session, host_keys(entries.hosts or [None] * len(entries))[new & of_templates])
+    note_kept(session, host_keys(entries.hosts or [None] * len(entries))[new & templates])
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum()))
 
 
@@ -134,10 +134,10 @@ def enter_again(
     updates, places = np.flatnonzero(outcome.verdicts == Verdict.UPDATE), np.flatnonzero(new)
     replaced = updates[new[updates]]
     older = [(entries.ids[row], position) for row in replaced.tolist() if (position := originals[row]) is not None]
-    of_rows = dict(zip(np.searchsorted(places, replaced).tolist(), origins_of(session, older), strict=True))
+    replaced_origins = dict(zip(np.searchsorted(places, replaced).tolist(), origins_of(session, older), strict=True))
     rows = entries if new.all() else entries.take(places)
     columns = {name: column[places] for name in _COLUMNS if (column := getattr(outcome, name)).ndim}
-    entered, skipping = replace(outcome, former=of_rows, **columns), leaving[places]
+    entered, skipping = replace(outcome, former=replaced_origins, **columns), leaving[places]
     batch.enter(session, rows, entered, origins=origins, leaving=skipping)
     if leaving.any():
         remove(session, outcome.numbers[new & leaving])

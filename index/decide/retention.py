@@ -51,7 +51,7 @@ def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_
     """Advance record times and horizons by a batch's new rows, bool [n]."""
     retention, transaction, entries = session.opened.retention, session.transaction, batch.entries
     horizon = layout.unpack_horizon(transaction.get(layout.Table.META, layout.HORIZON_KEY))
-    number, of_sources = horizon.number, horizon.sources
+    number, source_horizons = horizon.number, horizon.sources
     if retention.entries_max is not None:
         # Next number 1,000 and entries_max 100: entries below 900 have expired.
         number = max(number, session.counters.next_number - retention.entries_max)
@@ -66,9 +66,9 @@ def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_
                 stream = sources.known_number(transaction, each.stream)
                 if stream is not None:
                     reached = _reached(transaction, stream, each.partition, oldest_ms)
-                    of_sources = _with_source(of_sources, stream, each.partition, reached)
-    moved = layout.Horizon(number, horizon.cleaned_to, of_sources)
-    if number != horizon.number or of_sources is not horizon.sources:
+                    source_horizons = _with_source(source_horizons, stream, each.partition, reached)
+    moved = layout.Horizon(number, horizon.cleaned_to, source_horizons)
+    if number != horizon.number or source_horizons is not horizon.sources:
         transaction.put(layout.Table.META, layout.HORIZON_KEY, layout.pack_horizon(moved))
         session.horizon_moved()
 

@@ -5,14 +5,14 @@ earlier ones of its batch. The judge (`index.kernels.judge`) gives one reason a 
 
 1. LOST: an update of the same batch replaced it.
 2. OTHER_ID: the document's id was given back, and the candidate is no version of that document.
-3. TOO_FAR: it is farther than `distance_max`. With frames the lesser distance that counts decides
-   (`index.matching.frame`). TEMPLATE_ONLY: it would be near enough by the plain distance alone.
+3. TOO_FAR: it is farther than `distance_max`, with frames also by the plain distance (`index.matching.frame`).
 4. REFUSED: the second look refuses it.
 5. ROOT_GONE: it was dropped, and its root, the document that it was dropped for, no longer counts. A document that went
    out as unique goes on as its own root.
-6. ROOT_TOO_FAR: the document is too far from the root, so that copies of copies do not drift (`index.matching.root`).
-7. TOO_SHORT: the document is much longer than the root.
-8. COUNTS.
+6. TEMPLATE_ONLY: it is near enough by the plain distance, and not by the one with frames.
+7. ROOT_TOO_FAR: the document is too far from the root, so that copies of copies do not drift (`index.matching.root`).
+8. TOO_SHORT: the document is much longer than the root.
+9. COUNTS.
 
 The nearest candidate that counts is the match, the earliest on ties. The document is a DUPLICATE of its root. Without
 one it is EXTENDS if a candidate is only TOO_SHORT, else TEMPLATE if one is TEMPLATE_ONLY, else UNIQUE. A document whose id

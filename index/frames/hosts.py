@@ -33,9 +33,9 @@ def with_frames(
     if not len(rows):
         return entries
     counting = _counting(session)._replace(**{"new_min": 0} if are_known else {})
-    of_rows = np.searchsorted(hosts, keys[rows])
+    numbers = np.searchsorted(hosts, keys[rows])
     return _with(
-        entries, framed(entries.fingerprints, rows, of_rows, list(known.values()), counting, learning=False)[0]
+        entries, framed(entries.fingerprints, rows, numbers, list(known.values()), counting, learning=False)[0]
     )
 
 
@@ -45,10 +45,10 @@ def learn_frames(session: WriteSession, entries: Entries, rows: npt.NDArray[np.i
     keys, rows = _with_host(session, entries, rows)
     if not len(rows):
         return entries
-    numbers, of_groups = np.unique(groups_of(keys[rows]), return_inverse=True)
+    numbers, group_places = np.unique(groups_of(keys[rows]), return_inverse=True)
     groups = _groups(transaction, numbers.tolist())
     before = groups.hosts.copy()
-    admitted = admit_hosts(groups, keys[rows], of_groups)
+    admitted = admit_hosts(groups, keys[rows], group_places)
     _put_groups(transaction, numbers.tolist(), groups)
     known = read_samples(transaction, np.unique(admitted.hosts[~admitted.are_new]))
     hosts, names = admitted.hosts.tolist(), _names(entries.hosts or (), keys, rows)
@@ -56,7 +56,7 @@ def learn_frames(session: WriteSession, entries: Entries, rows: npt.NDArray[np.i
         NOTHING_TAKEN if is_new else known[host] for host, is_new in zip(hosts, admitted.are_new.tolist(), strict=True)
     ]
     rows, counting = rows[admitted.rows], _counting(session)
-    fingerprints, changed = framed(entries.fingerprints, rows, admitted.of_rows, stored, counting, learning=True)
+    fingerprints, changed = framed(entries.fingerprints, rows, admitted.samples, stored, counting, learning=True)
     written = {
         hosts[number]: sample._replace(name=names[hosts[number]])
         for number, sample in changed.items()

@@ -42,7 +42,7 @@ class Admitted(NamedTuple):
     """Samples for m documents in order.
 
     rows     int64 [k], documents whose host has a sample
-    of_rows  int64 [k], their samples
+    samples  int64 [k], their samples
     hosts    uint64 [s], each sample's host
     places   int64 [s], its place in the groups
     are_new  bool [s], whether it begins with these documents
@@ -54,7 +54,7 @@ class Admitted(NamedTuple):
     """
 
     rows: npt.NDArray[np.int64]
-    of_rows: npt.NDArray[np.int64]
+    samples: npt.NDArray[np.int64]
     hosts: npt.NDArray[np.uint64]
     places: npt.NDArray[np.int64]
     are_new: npt.NDArray[np.bool_]
@@ -66,19 +66,19 @@ def groups_of(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     return (keys >> np.uint64(65 - HOST_GROUPS.bit_length())).astype(np.int64)
 
 
-def admit_hosts(groups: HostGroups, keys: npt.NDArray[np.uint64], of_groups: npt.NDArray[np.int64]) -> Admitted:
+def admit_hosts(groups: HostGroups, keys: npt.NDArray[np.uint64], group_places: npt.NDArray[np.int64]) -> Admitted:
     """Count documents by host, and give hosts samples; changes the groups. uint64 [m], int64 [m], places in `groups`."""
-    places, begins = frames.admit_hosts(keys, of_groups, *groups, MET_MIN, HALVED_EVERY)
+    places, begins = frames.admit_hosts(keys, group_places, *groups, MET_MIN, HALVED_EVERY)
     rows = np.flatnonzero(places >= 0)
     rows = rows[np.argsort(places[rows], kind="stable")]
-    of_places, are_new = places[rows], begins[rows]
+    row_places, are_new = places[rows], begins[rows]
     # Places [4, 4, 4, 9] of rows whose third begins a sample have samples [0, 0, 1, 2]; the second took the place of the first.
-    first = np.append(True, of_places[1:] != of_places[:-1])[: len(rows)]
+    first = np.append(True, row_places[1:] != row_places[:-1])[: len(rows)]
     firsts = np.flatnonzero(first | are_new)
-    of_rows, of_samples = np.cumsum(first | are_new) - 1, of_places[firsts]
-    stays = np.append(of_samples[1:] != of_samples[:-1], True)[: len(firsts)]
+    row_samples, sample_places = np.cumsum(first | are_new) - 1, row_places[firsts]
+    stays = np.append(sample_places[1:] != sample_places[:-1], True)[: len(firsts)]
     order = np.argsort(rows)
-    return Admitted(rows[order], of_rows[order], keys[rows[firsts]], of_samples, are_new[firsts], stays)
+    return Admitted(rows[order], row_samples[order], keys[rows[firsts]], sample_places, are_new[firsts], stays)
 
 
 def counting_by(rule: FrameRule, bin_bits: int) -> frames.Counting:
@@ -92,7 +92,7 @@ def counting_by(rule: FrameRule, bin_bits: int) -> frames.Counting:
 def framed(
     fingerprints: npt.NDArray[np.uint64],
     rows: npt.NDArray[np.int64],
-    of_rows: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.int64],
     stored: Sequence[HostSample],
     counting: frames.Counting,
     *,
@@ -101,14 +101,14 @@ def framed(
     """Fingerprints with frames for these rows, in order, uint64 [n, words]; and the samples that change, by number.
 
     rows      int64 [k]
-    of_rows   int64 [k], each row's sample
+    numbers   int64 [k], each row's sample
     learning  whether the samples take the pages
     """
     words = signature_words(fingerprints.shape[1])
     known = np.array([len(each.signatures) for each in stored], np.int64)
     waits = np.array([len(each.waiting) for each in stored], np.int64)
     # Pages that wait may enter too.
-    most = known + waits + np.bincount(of_rows, minlength=len(stored))
+    most = known + waits + np.bincount(numbers, minlength=len(stored))
     ends = np.minimum(most, counting.sample_max).cumsum()
     begins = np.append(0, ends)[:-1]
     samples = np.zeros((ends[-1] if len(ends) else 0, words), np.uint64)
@@ -118,7 +118,7 @@ def framed(
         waiting[at, : len(each.waiting)] = each.waiting.reshape(-1, words)
     # An operation may run twice, so its input stays unchanged.
     fingerprints, taken = fingerprints.copy(), np.array([each.taken for each in stored], np.int64)
-    changed = frames.set_frames(fingerprints, rows, of_rows, samples, begins, taken, waiting, waits, learning, counting)
+    changed = frames.set_frames(fingerprints, rows, numbers, samples, begins, taken, waiting, waits, learning, counting)
     ends = begins + np.minimum(taken, counting.sample_max)
     return fingerprints, {
         at: stored[at]._replace(

@@ -89,11 +89,23 @@ def is_framed(fingerprints: npt.NDArray[np.uint64], row: Any, signature: Any) ->
 
 @compiled
 def _distance(either: Any, both: Any, differing: Any, bin_bits: int, units: int) -> Any:
-    """1 - similarity in units, from counts of bins: see `minhash.distances_of`."""
+    """1 - similarity in units, from counts of bins; `matching.minhash` defines it. Without any value: the largest distance.
+
+    Integers only: 1 - similarity = (V differing - either + both) / ((V - 1) either), with `differing` the bins filled in
+    either that do not agree.
+    """
     values = (1 << bin_bits) - 1
     above, below = values * differing - either + both, max((values - 1) * either, np.int64(1))
     distance = (2 * units * above + below) // (2 * below) if either else np.int64(units)
     return max(np.int64(0), min(np.int64(units), distance))
+
+
+@compiled
+def _counts(one: Any, other: Any, bin_bits: int, bins: Any) -> Any:
+    """Bins of two words with a value in either, in both, and with unlike values, int64 each; bins: those that count."""
+    filled_one, filled_other = _filled(one, bin_bits, bins), _filled(other, bin_bits, bins)
+    unlike = _filled(one ^ other, bin_bits, bins)
+    return np.int64(ones(filled_one | filled_other)), np.int64(ones(filled_one & filled_other)), np.int64(ones(unlike))
 
 
 @compiled
@@ -110,11 +122,8 @@ def bin_distances(
     either, both, differing = np.int64(0), np.int64(0), np.int64(0)
     lowest, signature = _lowest(bin_bits), signature_words(left.shape[1])
     for word in range(signature):
-        one, other = left[row, word], right[place, word]
-        filled_one, filled_other = _filled(one, bin_bits, lowest), _filled(other, bin_bits, lowest)
-        either += np.int64(ones(filled_one | filled_other))
-        both += np.int64(ones(filled_one & filled_other))
-        differing += np.int64(ones(_filled(one ^ other, bin_bits, lowest)))
+        more = _counts(left[row, word], right[place, word], bin_bits, lowest)
+        either, both, differing = either + more[0], both + more[1], differing + more[2]
     plain = _distance(either, both, differing, bin_bits, units)
     has_frame = is_framed(left, row, signature) or is_framed(right, place, signature)
     if not has_frame or differing == 0 or brings_nothing_new(left, row, signature):
@@ -158,14 +167,12 @@ def own_distance(
     lowest, signature = _lowest(bin_bits), signature_words(left.shape[1])
     has_frame = is_framed(left, row, signature) or is_framed(right, place, signature)
     for word in range(signature):
-        one, other, own = left[row, word], right[place, word], lowest
+        own = lowest
         if has_frame:
             own &= ~_in_frame(left, row, word, signature, bin_bits)
             own &= ~_in_frame(right, place, word, signature, bin_bits)
-        filled_one, filled_other = _filled(one, bin_bits, own), _filled(other, bin_bits, own)
-        either += np.int64(ones(filled_one | filled_other))
-        both += np.int64(ones(filled_one & filled_other))
-        differing += np.int64(ones(_filled(one ^ other, bin_bits, own)))
+        more = _counts(left[row, word], right[place, word], bin_bits, own)
+        either, both, differing = either + more[0], both + more[1], differing + more[2]
     return _distance(either, both, differing, bin_bits, units) if either else np.int64(0)
 
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from index.kernels.jit import compiled, ones
 
-_OF_OCTETS = 0x0101_0101_0101_0101
+_OCTETS = 0x0101_0101_0101_0101
 
 
 class Counting(NamedTuple):
@@ -59,9 +59,9 @@ def _set_frame(
     own  uint64 [signature words], changed: the lowest bit of each value that is the page's own
     """
     words, bin_bits = samples.shape[1], counting.bin_bits
-    octets = np.uint64(_OF_OCTETS)
+    octets = np.uint64(_OCTETS)
     least = max(np.int64(counting.often_pages), np.int64(np.ceil(counting.often_share * (end - begin))))
-    of_word, halves, new = 64 // bin_bits, 8 // bin_bits, 0
+    per_word, halves, new = 64 // bin_bits, 8 // bin_bits, 0
     for word in range(words):
         value = fingerprints[row, word]
         own[word] = 0
@@ -71,13 +71,13 @@ def _set_frame(
             equal = _equal(value, samples[page, word], bin_bits)
             even += equal & octets
             odd += (equal >> np.uint64(4)) & octets
-        for place in range(of_word):
+        for place in range(per_word):
             if (value >> np.uint64(place * bin_bits)) & np.uint64((1 << bin_bits) - 1) == 0:
                 continue
             count = (odd if halves == 2 and place % 2 else even) >> np.uint64(8 * (place // halves)) & np.uint64(0xFF)
             new += count == 0
             if end - begin >= counting.pages_min and np.int64(count) >= least:
-                bit = word * of_word + place
+                bit = word * per_word + place
                 fingerprints[row, words + (bit >> 6)] |= np.uint64(1) << np.uint64(bit & 63)
             else:
                 own[word] |= np.uint64(1) << np.uint64(place * bin_bits)
@@ -268,7 +268,7 @@ def set_frames(
 @compiled
 def admit_hosts(
     keys: npt.NDArray[np.uint64],
-    of_groups: npt.NDArray[np.int64],
+    group_places: npt.NDArray[np.int64],
     counted: npt.NDArray[np.uint64],
     counts: npt.NDArray[np.uint8],
     hosts: npt.NDArray[np.uint64],
@@ -278,7 +278,7 @@ def admit_hosts(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Count documents of these hosts in order, uint64 [m], and give hosts places for samples; changes the groups.
 
-    of_groups     int64 [m], each host's group
+    group_places  int64 [m], each host's group
     counted, ...  as `HostGroups`; a new host takes the place that was not seen for longest
     met_min       a host's documents before its sample begins
     halved_every  a group's documents between two halvings
@@ -288,7 +288,7 @@ def admit_hosts(
     places, begins = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.bool_)
     count, most = counts.shape[1], hosts.shape[1]
     for at in range(len(keys)):
-        key, group = keys[at], of_groups[at]
+        key, group = keys[at], group_places[at]
         # 16 groups and 4,096 counters: 4 high bits and the next 12.
         slot = np.int64((key >> np.uint64(48)) & np.uint64(count - 1))
         place, oldest = 0, 0

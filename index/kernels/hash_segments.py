@@ -74,7 +74,7 @@ def fill(
     key              uint64 [3], the segment's key
     """
     count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
-    of_starts, part, base = words[starts:rests].view(np.uint32), 0, words[2]
+    part_starts, part, base = words[starts:rests].view(np.uint32), 0, words[2]
     mask = (np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1)
     # Each column's last word stays in a register until full: reading it back would wait for the write.
     rest_word, rest_used, rest_held = rests, 0, np.uint64(0)
@@ -86,7 +86,7 @@ def fill(
         # Empty parts begin at the next part's first entry.
         while part < own:
             part += 1
-            of_starts[part] = place
+            part_starts[part] = place
         rest, number = off & mask, numbers[place]
         rest_held |= rest << np.uint64(rest_used)
         rest_used += rest_bits
@@ -106,7 +106,7 @@ def fill(
         words[number_word] = number_held
     while part < parts:
         part += 1
-        of_starts[part] = count
+        part_starts[part] = count
     end = at_numbers + ((count * number_bits + 63) >> 6)
     for block in range(HEAD_WORDS, starts):
         begin = at_numbers + (block - HEAD_WORDS) * BLOCK_WORDS
@@ -174,16 +174,16 @@ def merged_entries(
     hashes, numbers, new_hashes, new_numbers, absent = found[0], found[1], new[0], new[1], 0
     if size:
         _, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
-        of_starts, base_address = words[starts:rests].view(np.uint32), np.uint64(words.ctypes.data)
-        of_rests, of_numbers = base_address + np.uint64(8 * rests), base_address + np.uint64(8 * at_numbers)
+        part_starts, base_address = words[starts:rests].view(np.uint32), np.uint64(words.ctypes.data)
+        rests_address, numbers_address = base_address + np.uint64(8 * rests), base_address + np.uint64(8 * at_numbers)
         place = 0
         for part in range(parts):
             base = words[2] + ((np.uint64(part) << np.uint64(rest_bits)) << np.uint64(LOW_BITS))
-            end = min(np.int64(size), np.int64(of_starts[part + 1]))
+            end = min(np.int64(size), np.int64(part_starts[part + 1]))
             # Old 2 5 8, new 3, removed 5 6: 3 enters before 5, 5 cancels out, and 6 is absent when 8 comes.
             while place < end:
-                hashed = base + (_bits_at(of_rests, place, rest_bits) << np.uint64(LOW_BITS))
-                number = _bits_at(of_numbers, place, number_bits)
+                hashed = base + (_bits_at(rests_address, place, rest_bits) << np.uint64(LOW_BITS))
+                number = _bits_at(numbers_address, place, number_bits)
                 place += 1
                 while other < new_end and (
                     new_hashes[other] < hashed or (new_hashes[other] == hashed and new_numbers[other] < number)
@@ -274,7 +274,7 @@ def fill_spans(
     bounds           uint64 [segments], ascending within a table
     """
     lows, highs = lowest.reshape(-1), highest.reshape(-1)
-    of_begins, of_ends = begins.reshape(-1), ends.reshape(-1)
+    all_begins, all_ends = begins.reshape(-1), ends.reshape(-1)
     segment, table = 0, -1
     # Segments begin at 0, 10 and 20, the bounds are 12 and 20: segment 1 holds 12, so the span is 1 to below 3.
     for which in order:
@@ -284,10 +284,10 @@ def fill_spans(
         while segment < edges[table + 1] and bounds[segment] < lows[which]:
             segment += 1
         # The last segment with a lower bound comes first: it holds entries up to the next bound.
-        of_begins[which], end = max(edges[table], segment - 1), segment
+        all_begins[which], end = max(edges[table], segment - 1), segment
         while end < edges[table + 1] and bounds[end] <= highs[which]:
             end += 1
-        of_ends[which] = end
+        all_ends[which] = end
 
 
 @compiled
@@ -341,11 +341,11 @@ def _first_in(address: Any, low: Any, limit: Any) -> Any:
     part, rest = _part_of(address, low)
     if part >= parts:
         return size, part
-    of_rests, end = address + np.uint64(8 * rests), _start_of(address, starts, part + 1)
-    entry = _first_rest(of_rests, rest_bits, rest, _start_of(address, starts, part), end)
+    rests_address, end = address + np.uint64(8 * rests), _start_of(address, starts, part + 1)
+    entry = _first_rest(rests_address, rest_bits, rest, _start_of(address, starts, part), end)
     # Entries with one hash ascend by number, so the last ones have the highest.
     if end - entry > limit:
-        entry = max(entry, _first_rest(of_rests, rest_bits, rest + np.uint64(1), entry, end) - limit)
+        entry = max(entry, _first_rest(rests_address, rest_bits, rest + np.uint64(1), entry, end) - limit)
     return entry, part
 
 
@@ -353,15 +353,15 @@ def _first_in(address: Any, low: Any, limit: Any) -> Any:
 def _next_near(address: Any, entry: Any, part: Any, own: Any, high: Any, near: Any, most: Any) -> Any:
     """The place after the next entry that a probe names, up to a hash, and its part; and whether there is one."""
     size, rest_bits, _, _, starts, rests, _ = _shape_at(address)
-    of_rests, base, end = address + np.uint64(8 * rests), word_at(address + np.uint64(16)), np.int64(0)
+    rests_address, base, end = address + np.uint64(8 * rests), word_at(address + np.uint64(16)), np.int64(0)
     if entry < size:
         end = _start_of(address, starts, part + 1)
     while entry < size:
         while entry >= end:
             part += 1
             end = _start_of(address, starts, part + 1)
-        of_part = np.uint64(part) << np.uint64(rest_bits)
-        hashed = base + ((of_part | _bits_at(of_rests, entry, rest_bits)) << np.uint64(LOW_BITS))
+        part_offset = np.uint64(part) << np.uint64(rest_bits)
+        hashed = base + ((part_offset | _bits_at(rests_address, entry, rest_bits)) << np.uint64(LOW_BITS))
         if hashed > high:
             break
         apart, entry = hashed ^ own, entry + 1
@@ -429,20 +429,20 @@ def candidates(
     with unsound numbers, or -1.
     """
     rows, numbers, count = np.empty(1024, np.int64), np.empty(1024, np.uint64), 0
-    of_begins, of_ends, lows, columns = begins.reshape(-1), ends.reshape(-1), lowest.reshape(-1), begins.shape[1]
+    all_begins, all_ends, lows, columns = begins.reshape(-1), ends.reshape(-1), lowest.reshape(-1), begins.shape[1]
     while turn < len(order):
         # Three passes load what the last one reads: heads, then part starts, then rests.
         some = order[turn : turn + AT_ONCE]
         for which in some:
-            prefetch(addresses[of_begins[which]])
+            prefetch(addresses[all_begins[which]])
         for which in some:
-            _prefetch_starts(addresses[of_begins[which]], lows[which])
+            _prefetch_starts(addresses[all_begins[which]], lows[which])
         for which in some:
-            _prefetch_rests(addresses[of_begins[which]], lows[which])
+            _prefetch_rests(addresses[all_begins[which]], lows[which])
         for place, which in enumerate(some):
             row, probe, met = which // columns, which % columns >> 1, 0
             own, near = hashes[row, probes.tables[probe]], probes.near[probe]
-            for segment in range(of_begins[which], of_ends[which]):
+            for segment in range(all_begins[which], all_ends[which]):
                 address, checked = addresses[segment], np.int64(-1)
                 hot = _is_hot(address, lows[which], lows[which] | probes.free, near)
                 for off in range(256 if hot else 1):

@@ -38,7 +38,7 @@ def source_stamp(path: str) -> str:
     return digest.hexdigest()
 
 
-class _OfAllSources:
+class _SourcesStamp:
     """A cache locator's stamp."""
 
     _py_file: str
@@ -47,15 +47,15 @@ class _OfAllSources:
         return source_stamp(self._py_file)
 
 
-class _ProvidedFolder(_OfAllSources, caching.UserProvidedCacheLocator):
+class _ProvidedFolder(_SourcesStamp, caching.UserProvidedCacheLocator):
     pass
 
 
-class _ModuleFolder(_OfAllSources, caching.InTreeCacheLocator):
+class _ModuleFolder(_SourcesStamp, caching.InTreeCacheLocator):
     pass
 
 
-class _UserFolder(_OfAllSources, caching.UserWideCacheLocator):
+class _UserFolder(_SourcesStamp, caching.UserWideCacheLocator):
     pass
 
 

@@ -178,12 +178,12 @@ def gathered(
     """
     places, keys, stopped = _gathered(pages, table, begin, end, count_max)
     found, bucket = np.empty((2, len(places)), np.uint64), 0
-    of_rests, of_numbers = np.uint64(rests.ctypes.data), np.uint64(numbers.ctypes.data)
+    rests_address, numbers_address = np.uint64(rests.ctypes.data), np.uint64(numbers.ctypes.data)
     for count in range(len(places)):
         if count + ENTRIES_AHEAD < len(places):
             ahead = np.int64(places[count + ENTRIES_AHEAD])
-            prefetch(of_rests + np.uint64(ahead * rests.shape[1] + table))
-            prefetch(of_numbers + np.uint64(8 * ahead))
+            prefetch(rests_address + np.uint64(ahead * rests.shape[1] + table))
+            prefetch(numbers_address + np.uint64(8 * ahead))
         place = places[count]
         # Page key 0xABCD1234, rest 0x56: the hash is 0xABCD123456 at the top of the word.
         hashed = np.uint64(keys[count]) << np.uint64(32) | np.uint64(rests[place, table]) << np.uint64(24)

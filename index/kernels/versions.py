@@ -72,8 +72,8 @@ class Pages(NamedTuple):
 class Plan(NamedTuple):
     """What a row's page decides.
 
-    decides    whether it decides anything
-    replaces   whether the row is an update; else it is a duplicate, or with SHARED_ID the rule decides
+    decides    whether the page decides the row; else the rule does
+    replaces   whether the row is an update; else it is a duplicate
     mark       MINOR: counters and dates alone differ, or the page returned too often; OTHER_TEXT: an update that is a
                stranger; SHARED_ID: the row is no version, as its id is shared; or 0
     named      place of the version that the row names, or NONE
@@ -196,7 +196,7 @@ def plan(row: Any, pages: Pages, documents: Documents, rule: Rule) -> Plan:
     if (is_shared and kinship != _KIN) or (strangers == STRANGERS_MAX and kinship == _STRANGER):
         nothing: Any = np.int64(_NO_DISTANCE)
         shared: Any = np.int64(STRANGERS_MAX + 1)
-        return Plan(True, False, SHARED_ID, named, nearest, nothing, returns, shared)
+        return Plan(False, False, SHARED_ID, named, nearest, nothing, returns, shared)
     if is_return and returns >= RETURNS_MAX and named != NONE:
         distance = to_current if current != NONE else to_last
         return Plan(True, False, MINOR, named, nearest, distance, returns, strangers)

@@ -22,7 +22,7 @@ from index.kernels.judge import (
     measured,
 )
 from index.kernels.meet import Chains, meet
-from index.kernels.versions import SHARED_ID, Pages, no_plan, note, plan
+from index.kernels.versions import SHARED_ID, Pages, note, plan
 
 UNIQUE, DUPLICATE, TEMPLATE, UPDATE, EXTENDS = 0, 1, 4, 5, 8
 """Values of `Verdict` that the walk gives."""
@@ -181,6 +181,14 @@ def _conclude_by_page(
 
 
 @compiled
+def _is_version(best: Best, key: Any, nearest: Any, pages: Pages) -> Any:
+    """Whether no other document is nearer to a row than the versions of its page, at distance `nearest`."""
+    if best.match == NONE or best.distance >= nearest:
+        return True
+    return best.root == pages.current[key] or (pages.foreign[key] and best.root == pages.last[key])
+
+
+@compiled
 def walk(
     candidates: Candidates,
     chains: Chains,
@@ -196,17 +204,12 @@ def walk(
             continue
         best = best_of(row, candidates, chains, documents, outcomes, rule)
         key = pages.keys[row]
-        decision = plan(row, pages, documents, rule) if key != NONE else no_plan()
-        returns = pages.returns[key] if key != NONE else np.int64(0)
-        strangers = pages.strangers[key] if key != NONE else np.int64(0)
-        if decision.decides and best.match != NONE and best.distance < decision.nearest:
-            is_version = best.root == decision.named or best.root == pages.current[key]
-            is_version |= pages.foreign[key] and best.root == pages.last[key]
-        else:
-            is_version = True
-        if decision.decides and is_version:
+        decision = plan(row, pages, documents, rule)
+        returns, strangers = (pages.returns[key], pages.strangers[key]) if key != NONE else (np.int64(0), np.int64(0))
+        is_version = key != NONE and _is_version(best, key, decision.nearest, pages)
+        if is_version and (decision.decides or decision.mark == SHARED_ID):
             returns, strangers = decision.returns, decision.strangers
-        if decision.decides and is_version and decision.mark != SHARED_ID:
+        if is_version and decision.decides:
             _conclude_by_page(row, decision, pages, documents, outcomes, is_check)
         else:
             _conclude(row, best, documents, outcomes, rule)

@@ -47,7 +47,7 @@ MEMTABLE_BYTES_MAX = 2**28
 
 
 Gathered = tuple[Entries, Entries, bytes | None]
-"""Entries to add and to remove, and the end of their range; see `MemtablePair.of_table`."""
+"""Entries to add and to remove, and the end of their range; see `MemtablePair.entries_of_table`."""
 
 
 class Reach(NamedTuple):
@@ -90,7 +90,7 @@ class MemtablePair:
     >>> pair = MemtablePair(SimhashShape(words=1, tables=4))
     >>> pair.added.add(np.array([[9 << 48], [5 << 48]], np.uint64), np.array([0, 1], np.uint64))
     >>> pair.removed.add(np.array([[9 << 48]], np.uint64), np.array([0], np.uint64))
-    >>> [entries[1].tolist() for entries in pair.of_table(0, bytes(BOUND_BYTES), None, 10)[:2]]
+    >>> [entries[1].tolist() for entries in pair.entries_of_table(0, bytes(BOUND_BYTES), None, 10)[:2]]
     [[1], []]
     """
 
@@ -115,7 +115,7 @@ class MemtablePair:
             return np.empty(0, np.uint64)
         return np.intersect1d(self.added.numbers, self.removed.numbers, assume_unique=True)
 
-    def of_table(self, table: int, begin: bytes, end: bytes | None, count_max: int) -> Gathered:
+    def entries_of_table(self, table: int, begin: bytes, end: bytes | None, count_max: int) -> Gathered:
         """Entries to add to a table and to remove from it, in [begin, end) (end None: the table's end).
 
         Returns both, uint64 [2, n] ascending, and the end, earlier if there are over `count_max` entries to add. It never
@@ -123,11 +123,11 @@ class MemtablePair:
         """
         values_begin = int.from_bytes(begin[:2], "big")
         values_end = 1 << BLOCK_BITS if end is None else int.from_bytes(end[:2], "big") + 1
-        new, stopped = self.added.of_table(table, values_begin, values_end, count_max)
+        new, stopped = self.added.entries_of_table(table, values_begin, values_end, count_max)
         if stopped < values_end:
             cut = stopped.to_bytes(2, "big").ljust(len(begin), b"\0")
             end = cut if end is None else min(cut, end)
-        old, _ = self.removed.of_table(table, values_begin, stopped, len(self.removed) + 1)
+        old, _ = self.removed.entries_of_table(table, values_begin, stopped, len(self.removed) + 1)
         if len(self._cancelled):
             new, old = (each[:, ~np.isin(each[1], self._cancelled)] for each in (new, old))
         return ordered(new, begin, end), ordered(old, begin, end), end
@@ -196,7 +196,7 @@ class Compaction:
             if progress(now, self.shape.tables) >= progress_min:
                 break
             end = target.bound_above(now.table, Level.FIRST, now.bound)
-            added, removed, end = frozen.of_table(now.table, now.bound, end, levels.first_capacity(capacity))
+            added, removed, end = frozen.entries_of_table(now.table, now.bound, end, levels.first_capacity(capacity))
             now = _moved_on(target.move_in(now, added, removed), end, self.shape)
         now = self._settled(now, levels.SETTLED_SHARE * (now.first_entries - before))
         if not now.is_moving:

@@ -81,17 +81,17 @@ class Levels:
     def merge_in(self, band: int, level: Level, added: Entries, removed: Entries, capacity: int) -> tuple[int, Entries]:
         """Add entries to a level's segments, and remove others: how many more it has, and the absent ones to remove."""
         added, removed = np.ascontiguousarray(added), np.ascontiguousarray(removed)
-        more, absent, of_added, of_removed = 0, [NO_ENTRIES], 0, 0
-        while of_added < added.shape[1] or of_removed < removed.shape[1]:
-            places = ((added, of_added), (removed, of_removed))
+        more, absent, next_added, next_removed = 0, [NO_ENTRIES], 0, 0
+        while next_added < added.shape[1] or next_removed < removed.shape[1]:
+            places = ((added, next_added), (removed, next_removed))
             first = min(tuple(each[:, place].tolist()) for each, place in places if place < each.shape[1])
             key, words = HashKey(band, level), _NO_WORDS
             below = self._transaction.floor(self._table, HashKey(band, level, *first).packed(), recheck=True)
             if below is not None and below[0][:2] == key.packed()[:2]:
                 key, words = HashKey(*HASH_KEY.unpack(below[0])), _words_of(below[1])
             bound = _words_of_bound(self.bound_above(band, level, key.packed()[2:]))
-            merged, left, of_added, of_removed, before = hash_segments.merged_entries(
-                words, added, removed, of_added, of_removed, bound, self._first_number
+            merged, left, next_added, next_removed, before = hash_segments.merged_entries(
+                words, added, removed, next_added, next_removed, bound, self._first_number
             )
             if before < 0:
                 raise ValueError("its head does not fit")

@@ -5,7 +5,6 @@ Candidates stream in portions. Segments hold only entry numbers; the log holds t
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,20 +25,9 @@ FINGERPRINTS_MAX = 2**17
 """Stored fingerprints read at once: 16 MiB at 128 bytes each."""
 
 
-class Lookup(Protocol):
-    """Lookup for n fingerprints. Its construction computes everything that touches no storage."""
-
-    def __len__(self) -> int: ...
-
-    def matches(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None
-    ) -> Iterator[Portion]:
-        """All entries within the distance, in portions, each pair once a portion; at most `limit` a row."""
-
-
 @dataclass(frozen=True, slots=True)
 class NearLookup:
-    """Lookup of near entries.
+    """Lookup of entries near n fingerprints. Its construction computes everything that touches no storage.
 
     fingerprints  uint64 [n, words]
     hashes        uint64 [n, tables], `Shape.hashes`
@@ -59,15 +47,13 @@ class NearLookup:
     def __len__(self) -> int:
         return len(self.fingerprints)
 
-    def matches(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None
-    ) -> Iterator[Portion]:
-        """As `Lookup`, but with MinHash only entries that share a band."""
+    def matches(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments) -> Iterator[Portion]:
+        """All entries within the distance, with MinHash those that share a band: in portions, each pair once a portion."""
         for known, rows, members, numbers in self._candidates(transaction, memtables, segments):
             near = self._verified(known, rows, members, numbers)
             # With hashes as probes each pair comes once.
             yield (
-                near if limit is None and not self.probes.free else nearest(near, limit),
+                nearest(near, None) if self.probes.free else near,
                 np.bincount(rows, minlength=len(self)),
             )
 
@@ -78,8 +64,8 @@ class NearLookup:
         for memtable in memtables:
             for rows, places in memtable.candidates(self.hashes, self.probes):
                 yield memtable.fingerprints, rows, places, memtable.numbers
-        for rows, of_rows in segments.candidates(transaction, self.hashes, self.probes):
-            for known, here, members, numbers in stored_fingerprints(transaction, of_rows, self.fingerprints.shape[1]):
+        for rows, entries in segments.candidates(transaction, self.hashes, self.probes):
+            for known, here, members, numbers in stored_fingerprints(transaction, entries, self.fingerprints.shape[1]):
                 yield known, rows[here], members, numbers
 
     def _verified(

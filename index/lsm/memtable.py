@@ -137,7 +137,7 @@ class Memtable:
             firsts=with_room(old.firsts, divisions),
         )
 
-    def of_table(self, table: int, begin: int, end: int, count_max: int) -> tuple[npt.NDArray[np.uint64], int]:
+    def entries_of_table(self, table: int, begin: int, end: int, count_max: int) -> tuple[npt.NDArray[np.uint64], int]:
         """Entries in a table whose first 16 hash bits v have begin <= v < end: uint64 [2, m], mostly ascending.
 
         Stops before the next value once `count_max` entries are gathered. Also returns the first unexamined value.

@@ -55,8 +55,8 @@ class RowDirectory:
         self._take_over(transaction, committed_to)
         # No batch has a row before all known ones: the first one's row is below 0.
         batches = np.searchsorted(self._keys[: self._count, 1], rows, side="right") - 1
-        of_batches, places = np.unique(np.maximum(batches, 0), return_inverse=True)
-        keys = self._keys[of_batches]
+        batch_places, places = np.unique(np.maximum(batches, 0), return_inverse=True)
+        keys = self._keys[batch_places]
         within = (rows - keys[places, 1]).astype(np.int64)
         return RowPlaces([LOG_KEY.pack(*key) for key in keys.tolist()], places, within)
 

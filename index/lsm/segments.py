@@ -118,8 +118,8 @@ class Segments:
         order = (np.argsort(lowest, axis=0).repeat(2, axis=1) * len(columns) + columns).T.reshape(-1)
         lowest = lowest.repeat(2, axis=1)
         begins, ends = np.zeros(lowest.shape, np.int64), np.zeros(lowest.shape, np.int64)
-        of_tables = probes.tables[columns // 2] * len(Level) + columns % 2
-        hash_segments.fill_spans(of_tables, lowest, lowest | probes.free, order, self.edges, self.bounds, begins, ends)
+        levels = probes.tables[columns // 2] * len(Level) + columns % 2
+        hash_segments.fill_spans(levels, lowest, lowest | probes.free, order, self.edges, self.bounds, begins, ends)
         order = order[(begins < ends).reshape(-1)[order]]
         self.require_sound(transaction, begins, ends, addresses)
         turn, passed = 0, 0

@@ -19,7 +19,7 @@ from index.storage import log
 from index.storage.layout import COMPACTION_KEY, IDS_KEY, LOG_KEY, Table
 from index.storage.parameters import Parameters
 
-_OF_OWN_BINS = np.uint64(0x5555_5555_5500_0000)
+_OWN_BINS_SEED = np.uint64(0x5555_5555_5500_0000)
 """Separates band hashes of own bins from those of all bins."""
 
 _ROWS_AT_ONCE = 2**16
@@ -144,7 +144,7 @@ class MinhashShape(Shape):
             by_own = bands_of_own(values, frames, count, banding.rows)
             values[frames] = 0
             own = self.band_hashes(values, min(banding.rows, OWN_ROWS))
-            hashes[framed] = np.where(by_own, own ^ _OF_OWN_BINS, hashes[framed])
+            hashes[framed] = np.where(by_own, own ^ _OWN_BINS_SEED, hashes[framed])
         return hashes
 
     def band_hashes(self, values: npt.NDArray[np.uint8], rows: int) -> Words:

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from index.lsm import compaction
 from index.lsm.compaction import MemtablePair, TreeSizes
 from index.lsm.hash_table import HashTable, TreeStats
-from index.lsm.lookup import Lookup
+from index.lsm.lookup import NearLookup
 from index.lsm.shape import Shape, shape_of
-from index.matching.distance import Portion, joined, nearest, no_matches
+from index.matching.distance import Portion
 from index.storage.codec import Tombstones, pack_tombstones
 from index.storage.layout import TOMBSTONE_KEY, Table
 from index.storage.parameters import Parameters
@@ -34,23 +34,13 @@ class Tree(HashTable):
         """As `HashTable`, for an index with these parameters."""
         super().__init__(shape_of(parameters), sizes, new_pair)
 
-    def nearest(self, transaction: Transaction, lookup: Lookup) -> Portion:
-        """Per row the nearest entry, the earliest on ties, and the comparisons made, int64 [n].
+    def matches(self, transaction: Transaction, lookup: NearLookup) -> Iterator[Portion]:
+        """All entries within the distance in portions, each pair at most once per portion.
 
-        Retired entries also match, as long as a memtable or a segment holds them.
+        A portion holds about `memtable.HITS_MAX` matches. Retired entries also match, as long as a memtable or a segment
+        holds them. The caller must not write before taking the last portion.
         """
-        best, compared = no_matches(), np.zeros(len(lookup), np.int64)
-        for found, comparisons in self.matches(transaction, lookup, 1):
-            best = nearest(joined([best, found]), 1)
-            compared += comparisons
-        return best, compared
-
-    def matches(self, transaction: Transaction, lookup: Lookup, limit: int | None = None) -> Iterator[Portion]:
-        """All entries within the distance in portions, each pair at most once per portion; limit: as `Lookup.matches`.
-
-        A portion holds about `memtable.HITS_MAX` matches. The caller must not write before taking the last portion.
-        """
-        return lookup.matches(transaction, self.memtables(), self._segments, limit)
+        return lookup.matches(transaction, self.memtables(), self._segments)
 
     def add(
         self,

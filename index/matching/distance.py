@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_NUMBER
-
 
 @dataclass(frozen=True, slots=True)
 class Matches:
@@ -73,8 +71,6 @@ def nearest(matches: Matches, limit: int | None) -> Matches:
     """
     if len(matches) == 0:
         return matches
-    if limit == 1:
-        return _nearest_of_each(matches)
     ordered = matches.take(np.lexsort((matches.numbers, matches.distances, matches.rows)))
     again = (ordered.rows[1:] == ordered.rows[:-1]) & (ordered.numbers[1:] == ordered.numbers[:-1])
     if again.any():
@@ -83,15 +79,3 @@ def nearest(matches: Matches, limit: int | None) -> Matches:
         return ordered
     row_starts = np.searchsorted(ordered.rows, ordered.rows, side="left")
     return ordered.take(np.arange(len(ordered)) - row_starts < limit)
-
-
-def _nearest_of_each(matches: Matches) -> Matches:
-    """`nearest` with limit 1, without a sort, which would dominate if everything matches everything."""
-    row_count = int(matches.rows.max()) + 1
-    distances = np.full(row_count, np.iinfo(np.int16).max, np.int16)
-    np.minimum.at(distances, matches.rows, matches.distances)
-    closest = matches.take(matches.distances == distances[matches.rows])
-    numbers = np.full(row_count, NO_NUMBER, np.uint64)
-    np.minimum.at(numbers, closest.rows, closest.numbers)
-    rows = np.flatnonzero(numbers != NO_NUMBER)
-    return Matches(rows, distances[rows], numbers[rows])

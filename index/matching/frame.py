@@ -136,9 +136,9 @@ def without_frames(signatures: npt.NDArray[np.uint64], words: int) -> npt.NDArra
 
 def frame_bins(fingerprints: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.bool_]:
     """Bins in the frame: uint64 [n, words] -> bool [n, bins]."""
-    of_signature = signature_words(fingerprints.shape[1])
-    octets = np.ascontiguousarray(fingerprints[:, of_signature:].astype("<u8")).view(np.uint8)
-    bins = of_signature * 64 // bin_bits
+    signature_end = signature_words(fingerprints.shape[1])
+    octets = np.ascontiguousarray(fingerprints[:, signature_end:].astype("<u8")).view(np.uint8)
+    bins = signature_end * 64 // bin_bits
     if not octets.shape[1]:
         return np.zeros((len(fingerprints), bins), np.bool_)
     return np.unpackbits(octets, axis=1, bitorder="little")[:, :bins].astype(np.bool_)
@@ -160,14 +160,14 @@ def bands_of_own(
     """
     bins = values.shape[1]
     own = (values != 0) & ~frames
-    of_page = np.count_nonzero(own, axis=1)[:, None]
-    of_band = np.count_nonzero(own[:, : bands * rows].reshape(-1, bands, rows), axis=2)
+    own_counts = np.count_nonzero(own, axis=1)[:, None]
+    own_in_bands = np.count_nonzero(own[:, : bands * rows].reshape(-1, bands, rows), axis=2)
     in_frame = frames[:, : bands * rows].reshape(-1, bands, rows).any(axis=2)
-    singles = (of_page < OWN_FEW) | (np.arange(bands) < SINGLE_BANDS)
-    few = in_frame & (of_band < np.where(singles, 1, OWN_IN_BAND_MIN))
+    singles = (own_counts < OWN_FEW) | (np.arange(bands) < SINGLE_BANDS)
+    few = in_frame & (own_in_bands < np.where(singles, 1, OWN_IN_BAND_MIN))
     size = np.minimum(np.count_nonzero(frames, axis=1)[:, None] / (OWN_FORM_FRAME * bins), 1)
     last = np.arange(bands) >= bands - size * (bands - PLAIN_BANDS)
-    by_own: npt.NDArray[np.bool_] = few | (last & (of_page >= OWN_FORM_OWN_MIN * bins))
+    by_own: npt.NDArray[np.bool_] = few | (last & (own_counts >= OWN_FORM_OWN_MIN * bins))
     return by_own
 
 

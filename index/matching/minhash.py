@@ -162,28 +162,12 @@ def band_hashes(values: npt.NDArray[np.uint8], bands: int, rows: int) -> npt.NDA
     A hash is the top bits of D6E8FEB86659FD93 (hexadecimal) times h. A chain over the band's values gives h:
     h = mix(h + value), from h = 0 on. `mix` multiplies by 9E3779B97F4A7C15 and folds the high half onto the low half.
     """
-    of_bands = densify(values)[:, : bands * rows].reshape(-1, bands, rows)
-    chain = np.zeros(of_bands.shape[:2], np.uint64)
+    banded = densify(values)[:, : bands * rows].reshape(-1, bands, rows)
+    chain = np.zeros(banded.shape[:2], np.uint64)
     for row in range(rows):
-        chain = (chain + of_bands[:, :, row]) * np.uint64(0x9E3779B97F4A7C15)
+        chain = (chain + banded[:, :, row]) * np.uint64(0x9E3779B97F4A7C15)
         chain ^= chain >> np.uint64(32)
     return (chain * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(64 - HASH_BITS)
-
-
-def distances_of(
-    either: npt.NDArray[np.int64], both: npt.NDArray[np.int64], differing: npt.NDArray[np.int64], bin_bits: int
-) -> npt.NDArray[np.int64]:
-    """1 - similarity in units of 1 / DISTANCE_UNITS, from counts of bins: int64 [n] thrice -> int64 [n], 0 to 10,000.
-
-    Integers only: 1 - similarity = (V differing - either + both) / ((V - 1) either), with `differing` the bins filled in
-    either that do not agree. Two signatures without any value have the largest distance.
-    """
-    values = (1 << bin_bits) - 1
-    above, below = values * differing - either + both, np.maximum((values - 1) * either, 1)
-    distances = (2 * DISTANCE_UNITS * above + below) // (2 * below)
-    distances[either == 0] = DISTANCE_UNITS
-    clipped: npt.NDArray[np.int64] = np.clip(distances, 0, DISTANCE_UNITS)
-    return clipped
 
 
 def mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

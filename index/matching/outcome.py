@@ -61,9 +61,9 @@ class Outcome:
         # First number 10, rows 0 and 2 of three enter: ROW_ORDER + 2 is number 11, and 7 is document 7.
         named, rows = self.orders.copy(), self.orders - np.uint64(ROW_ORDER)
         rows[rows == np.arange(len(rows), dtype=np.uint64)] = NO_NUMBER
-        of_rows = rows < np.uint64(len(rows))
+        in_batch = rows < np.uint64(len(rows))
         named[self.orders >= np.uint64(ROW_ORDER)] = NO_NUMBER
-        named[of_rows] = self.numbers[rows[of_rows].astype(np.int64)]
+        named[in_batch] = self.numbers[rows[in_batch].astype(np.int64)]
         return named
 
     @property

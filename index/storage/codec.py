@@ -104,8 +104,8 @@ def pack_batch(
     packed_ids, rows["id_end"] = pack_texts(ids)
     packed_original_ids, originals["id_end"] = pack_texts(original_ids)
     # Frames are rare: a batch without any stores only signatures.
-    of_signature = signature_words(fingerprints.shape[1])
-    words = fingerprints.shape[1] if fingerprints[:, of_signature:].any() else of_signature
+    signature_end = signature_words(fingerprints.shape[1])
+    words = fingerprints.shape[1] if fingerprints[:, signature_end:].any() else signature_end
     header = _BATCH.pack(len(rows), len(sources), len(fingerprints), len(originals), looks.shape[1], words)
     columns = (sources, rows, fingerprints[:, :words].astype("<u8", copy=False), looks, originals)
     return b"".join([header, *(column.tobytes() for column in columns), packed_ids, packed_original_ids])

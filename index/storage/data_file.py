@@ -329,13 +329,13 @@ class _TreeWalk:
 
     def _inside(self, where: str, key: bytes, value: bytes, flags: int) -> Iterator[str]:
         if flags & _OWN_TREE:
-            of_tree = TREE.unpack(value)
+            tree_header = TREE.unpack(value)
             name = f"`{key.decode(errors='replace')}`"
             if flags & _MANY_VALUES:
                 name = f"the values of {key.hex()} in {self._name}"
-            elif of_tree[1] not in _TABLE_FLAGS:
+            elif tree_header[1] not in _TABLE_FLAGS:
                 yield f"{name} has flags that no table has"
-            yield from _TreeWalk(self._descriptor, self._page_bytes, name).problems(of_tree[-1])
+            yield from _TreeWalk(self._descriptor, self._page_bytes, name).problems(tree_header[-1])
             return
         _, fixed_bytes, page_flags, lower, upper = _HEADER.unpack_from(value)
         count = (lower - _HEADER.size) // 2

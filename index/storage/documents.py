@@ -69,7 +69,7 @@ class VersionDigests(NamedTuple):
     strangers: int = 0
 
 
-def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:
+def in_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:
     """Documents at these places, int64 [m], among those that entered with a batch."""
     at, words = batch.entered()[places], signature_words(batch.words)
     rows, sources = batch.rows[at], batch.sources[batch.rows["source"][at]]
@@ -77,7 +77,7 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
     names, fingerprints = ("number", "offset", "time_ms", "kind"), batch.fingerprints[places]
     lengths = unpack_lengths(rows["length"])
     columns = (batch.numbers()[places], *(rows[name] for name in names), sources, fingerprints, lengths)
-    of_rows = zip(*(column.tolist() for column in columns), batch.ids(at), batch.lines.looks[places], strict=True)
+    fields = zip(*(column.tolist() for column in columns), batch.ids(at), batch.lines.looks[places], strict=True)
     return [
         Document(
             number,
@@ -91,7 +91,7 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
             tuple(fp[words:]) if any(fp[words:]) else (),
             length,
         )
-        for number, root, offset, time_ms, kind, (stream, partition), fp, length, id_, look in of_rows
+        for number, root, offset, time_ms, kind, (stream, partition), fp, length, id_, look in fields
     ]
 
 
@@ -100,7 +100,7 @@ def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) 
     return {
         document.number: document
         for batch, places, _ in log.holding(transaction, np.unique(numbers), words)
-        for document in of_batch(transaction, batch, places)
+        for document in in_batch(transaction, batch, places)
     }
 
 

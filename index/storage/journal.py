@@ -19,9 +19,9 @@ from index.storage.log import Origin
 from index.storage.sources import known_number
 from index.storage.store import Transaction
 
-_OF_ROWS = [("offset", "u8"), ("number", "u8"), ("distance", "i2"), ("verdict", "u1"), ("reason", "u1")]
+_LOG_COLUMNS = [("offset", "u8"), ("number", "u8"), ("distance", "i2"), ("verdict", "u1"), ("reason", "u1")]
 
-DECISION = np.dtype([*_OF_ROWS, ("ratio", "u2")])
+DECISION = np.dtype([*_LOG_COLUMNS, ("ratio", "u2")])
 """A stored decision; `number` is a UNIQUE row's own, or a DUPLICATE row's original."""
 
 Rows = npt.NDArray[np.void]
@@ -52,13 +52,13 @@ def find(
     rows = np.zeros(len(offsets), DECISION)
     known = np.zeros(len(offsets), np.bool_)
     origins: dict[int, Origin] = {}
-    for batch, of_batch, places in holding(transaction, stream, partition, offsets, words):
-        for name, _ in _OF_ROWS:
-            rows[name][places] = batch.rows[name][of_batch]
+    for batch, batch_rows, places in holding(transaction, stream, partition, offsets, words):
+        for name, _ in _LOG_COLUMNS:
+            rows[name][places] = batch.rows[name][batch_rows]
         known[places] = True
         naming = naming_originals(rows["verdict"][places])
-        rows["ratio"][places[naming]] = batch.ratios(of_batch[naming])
-        origins.update(zip(places[naming].tolist(), batch.origins(of_batch[naming]), strict=True))
+        rows["ratio"][places[naming]] = batch.ratios(batch_rows[naming])
+        origins.update(zip(places[naming].tolist(), batch.origins(batch_rows[naming]), strict=True))
     return JournaledDecisions(rows, known, origins)
 
 
@@ -73,12 +73,12 @@ def holding(
         if run is None or int(offsets[begin]) > run.last:
             continue
         batch = log.read(transaction, run.batch, words)
-        of_source = np.flatnonzero(batch.rows["source"] == run.source)
-        held = batch.rows["offset"][of_source]
+        source_rows = np.flatnonzero(batch.rows["source"] == run.source)
+        held = batch.rows["offset"][source_rows]
         rows = np.searchsorted(held, offsets[begin:end])
         rows[rows == len(held)] = 0
         held_here = np.flatnonzero(held[rows] == offsets[begin:end])
-        yield batch, of_source[rows[held_here]], begin + held_here
+        yield batch, source_rows[rows[held_here]], begin + held_here
 
 
 def at_positions(
@@ -123,8 +123,8 @@ def add(
             both, is_new = both[order], order >= len(held)
             edges = [0, *(np.flatnonzero(np.diff(is_new)) + 1).tolist(), len(both)]
             for start, stop in pairwise(edges):
-                of_batch, of_source = (batch, source) if is_new[start] else (run.batch, run.source)
-                _put(transaction, stream, partition, both[start:stop], of_batch, of_source)
+                batch_key, source_place = (batch, source) if is_new[start] else (run.batch, run.source)
+                _put(transaction, stream, partition, both[start:stop], batch_key, source_place)
         if inside < len(new):
             _put(transaction, stream, partition, new[inside:], batch, source)
 

@@ -130,9 +130,9 @@ class Batch:
     def origins(self, rows: npt.NDArray[np.int64]) -> list[Origin]:
         """Originals that rows, int64 [m], name; every row must name one."""
         places = self._places_of_originals(rows)
-        of_rows = self.lines.originals[places]
+        originals = self.lines.originals[places]
         ids = _texts(self.lines.original_ids, self.lines.originals["id_end"], places)
-        columns = (of_rows["stream"].tolist(), of_rows["partition"].tolist(), of_rows["offset"].tolist())
+        columns = (originals["stream"].tolist(), originals["partition"].tolist(), originals["offset"].tolist())
         return [Origin(*origin) for origin in zip(ids, *columns, strict=True)]
 
     def ratios(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint16]:
@@ -285,7 +285,7 @@ class Documents:
         self._there = batches >= 0
         batches = batches[self._there]
         self._values, self._firsts = known.values[batches], known.firsts[batches]
-        self._of_batches = (self._numbers[self._there] - self._firsts).astype(np.int64)
+        self._entered_places = (self._numbers[self._there] - self._firsts).astype(np.int64)
         self.there: npt.NDArray[np.bool_] = self._there[self._inverse]
 
     def _spread(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -300,7 +300,7 @@ class Documents:
 
     @cached_property
     def _at(self) -> npt.NDArray[np.int64]:
-        return log_rows.places(self._values, self._firsts, self._of_batches)
+        return log_rows.places(self._values, self._firsts, self._entered_places)
 
     @cached_property
     def _rows(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
@@ -324,7 +324,7 @@ class Documents:
     @cached_property
     def fingerprints(self) -> npt.NDArray[np.uint64]:
         """uint64 [n, words]."""
-        return self._spread(log_rows.fingerprints(self._values, self._of_batches, self._words))
+        return self._spread(log_rows.fingerprints(self._values, self._entered_places, self._words))
 
     def looks(self, look_bytes: int) -> npt.NDArray[np.uint8]:
         """uint8 [n, look_bytes]. Reads nothing if looks have no bytes."""

@@ -130,9 +130,9 @@ class Parameters:
     def root_distances(
         self,
         fingerprints: npt.NDArray[np.uint64],
-        of_roots: npt.NDArray[np.uint64],
+        roots: npt.NDArray[np.uint64],
         looks: npt.NDArray[np.uint8],
-        looks_of_roots: npt.NDArray[np.uint8],
+        root_looks: npt.NDArray[np.uint8],
     ) -> npt.NDArray[np.int16]:
         """Distance of each document to its match's root; NO_DISTANCE if the root is too far.
 
@@ -140,8 +140,8 @@ class Parameters:
         match.
         """
         assert self.root is not None, "only insert = 'root' asks for the distance of roots"
-        distances = self.distances(fingerprints, of_roots)
-        judged = self.second_look.judge(distances, looks, looks_of_roots)
+        distances = self.distances(fingerprints, roots)
+        judged = self.second_look.judge(distances, looks, root_looks)
         near = judged.counts & (distances <= self.root.distance_max)
         return np.where(near, judged.distances, NO_DISTANCE).astype(np.int16)
 
@@ -231,12 +231,12 @@ class Parameters:
 
         Raises ParametersDiffer, which names every different setting, or only the scheme if that differs.
         """
-        of_stored, of_asked = self.by_name(), asked.by_name()
-        names = sorted(name for name in of_stored.keys() | of_asked.keys() if of_stored.get(name) != of_asked.get(name))
+        ours, theirs = self.by_name(), asked.by_name()
+        names = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
         if "scheme" in names:
             names = ["scheme"]
         if names:
-            lines = [f"  {name}: stored {_shown(of_stored, name)}, asked {_shown(of_asked, name)}" for name in names]
+            lines = [f"  {name}: stored {_shown(ours, name)}, asked {_shown(theirs, name)}" for name in names]
             raise ParametersDiffer(
                 f"The index in {where} was built with other settings:\n"
                 + "\n".join(lines)

@@ -97,8 +97,8 @@ def ages(transaction: Transaction) -> dict[tuple[int, int], Age]:
     """Ages by stream number and partition, for every source in `times`."""
     horizon = layout.unpack_horizon(transaction.get(layout.Table.META, layout.HORIZON_KEY))
     expired = {(stream, partition): number for stream, partition, number, _ in horizon.sources.tolist()}
-    of_sources = {}
+    by_source = {}
     for key, value in transaction.walk(layout.Table.TIMES):
         source = layout.SOURCE_KEY.unpack(key)
-        of_sources[source] = Age(layout.unpack_times(bytes(value)).watermark_ms, expired.get(source, 0))
-    return of_sources
+        by_source[source] = Age(layout.unpack_times(bytes(value)).watermark_ms, expired.get(source, 0))
+    return by_source

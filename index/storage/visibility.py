@@ -97,9 +97,9 @@ class Visibility:
         """Whether each document, uint64 [n], is not below its source's horizon: bool [n]; reads the log."""
         stored = log.documents(self.transaction, numbers, self.words)
         sources, inverse = np.unique(stored.sources, return_inverse=True)
-        of_sources = np.array([self.source_number(*source) for source in sources.tolist()], np.uint64)
+        horizons = np.array([self.source_number(*source) for source in sources.tolist()], np.uint64)
         # A document that has left the log has expired.
-        return stored.there & (numbers >= of_sources[inverse])
+        return stored.there & (numbers >= horizons[inverse])
 
     def source_number(self, stream: int, partition: int) -> int:
         """A source's horizon: its entries below this number have expired; 0: none has."""

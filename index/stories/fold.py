@@ -136,24 +136,24 @@ def joins_of(session: ReadSession, batch: log.Batch, wanted: Numbers | None = No
 
     wanted  only duplicates with these roots, uint64 [n]; None: all
     """
-    of_batch = batch.rows
-    chosen = np.flatnonzero(_JOINING[of_batch["verdict"]] & (of_batch["number"] != NO_NUMBER))
+    rows = batch.rows
+    chosen = np.flatnonzero(_JOINING[rows["verdict"]] & (rows["number"] != NO_NUMBER))
     if wanted is not None:
-        chosen = chosen[np.isin(of_batch["number"][chosen], wanted)]
+        chosen = chosen[np.isin(rows["number"][chosen], wanted)]
     if len(chosen):
         chosen = chosen[~(_are_forgotten(session, batch, chosen) | _are_given_back(session, batch, chosen))]
-    taken, rows_end = of_batch[chosen], log.rows_before(batch.key) + len(of_batch)
+    taken, rows_end = rows[chosen], log.rows_before(batch.key) + len(rows)
     return _join(taken["number"], taken, batch.sources[taken["source"]], rows_end)
 
 
 def _join(
-    roots: Numbers, of_rows: npt.NDArray[np.void], sources: npt.NDArray[np.void], rows_end: int
+    roots: Numbers, rows: npt.NDArray[np.void], sources: npt.NDArray[np.void], rows_end: int
 ) -> npt.NDArray[np.void]:
-    joins = np.empty(len(of_rows), STORY_JOIN)
-    joins["root"], joins["host"], joins["rows_end"] = roots, of_rows["host"], rows_end
+    joins = np.empty(len(rows), STORY_JOIN)
+    joins["root"], joins["host"], joins["rows_end"] = roots, rows["host"], rows_end
     member = joins["member"]
-    member["length"], member["time_ms"] = unpack_lengths(of_rows["length"]), of_rows["time_ms"]
-    member["stream"], member["partition"], member["offset"] = sources["stream"], sources["partition"], of_rows["offset"]
+    member["length"], member["time_ms"] = unpack_lengths(rows["length"]), rows["time_ms"]
+    member["stream"], member["partition"], member["offset"] = sources["stream"], sources["partition"], rows["offset"]
     return joins
 
 
@@ -173,8 +173,8 @@ def _are_given_back(session: ReadSession, batch: log.Batch, chosen: npt.NDArray[
     for source, (number, partition) in enumerate(batch.sources.tolist()):
         stream = known_number(transaction, given_back_source(Source(streams[number], partition)).stream)
         if stream is not None:
-            of_source = np.flatnonzero(batch.rows["source"][chosen] == source)
-            offsets = batch.rows["offset"][chosen[of_source]]
+            source_rows = np.flatnonzero(batch.rows["source"][chosen] == source)
+            offsets = batch.rows["offset"][chosen[source_rows]]
             for _, _, places in journal.holding(transaction, stream, partition, offsets, session.words):
-                given_back[of_source[places]] = True
+                given_back[source_rows[places]] = True
     return given_back

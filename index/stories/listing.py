@@ -73,7 +73,7 @@ def due(session: ReadSession, limit: int) -> tuple[list[Story], int]:
         numbers, mark = np.union1d(numbers, np.frombuffer(value, "<u8")), int.from_bytes(key, "big")
         if len(numbers) >= limit:
             break
-    return of_roots(session, numbers), mark
+    return stories_of(session, numbers), mark
 
 
 def largest(session: ReadSession, limit: int, since_ms: int | None, host: int | None) -> list[Story]:
@@ -85,14 +85,14 @@ def largest(session: ReadSession, limit: int, since_ms: int | None, host: int | 
     if since_ms is not None:
         chosen &= newest_ms >= since_ms
     if host is not None:
-        chosen[np.bincount(stored.of_hosts[stored.hosts["digest"] == host], minlength=len(chosen)) == 0] = False
+        chosen[np.bincount(stored.places_of_hosts[stored.hosts["digest"] == host], minlength=len(chosen)) == 0] = False
     order = np.lexsort((newest_ms, counts))[::-1]
     numbers = stored.numbers[order[chosen[order]][:limit]]
-    stories = {story.number: story for story in of_roots(session, np.sort(numbers))}
+    stories = {story.number: story for story in stories_of(session, np.sort(numbers))}
     return [stories[number] for number in numbers.tolist()]
 
 
-def of_roots(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> list[Story]:
+def stories_of(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> list[Story]:
     """Stories with a row and a root in the log, by root: uint64 [n] ascending and distinct."""
     stored = rows.read(session.transaction, numbers)
     roots = documents.read(session.transaction, numbers, session.words)
@@ -104,15 +104,13 @@ def of_roots(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> list[Stor
     decided = {at: each for at, each in zip(asked, decided_at(session, asked), strict=True) if each is not None}
     members = [Named(decided[at].id if at in decided else None, at) for at in places]
     stories, ends = [], np.cumsum(stored.counts).tolist()
-    of_stories = [stored.hosts[end - count : end] for end, count in zip(ends, stored.counts.tolist(), strict=True)]
-    firsts = [
-        each["digest"][np.lexsort((each["digest"], each["first_ms"]))[:FIRST_HOSTS]].tolist() for each in of_stories
-    ]
+    groups = [stored.hosts[end - count : end] for end, count in zip(ends, stored.counts.tolist(), strict=True)]
+    firsts = [each["digest"][np.lexsort((each["digest"], each["first_ms"]))[:FIRST_HOSTS]].tolist() for each in groups]
     names = names_of(session.transaction, sorted({*chain(*firsts)}))
     for place, (number, head, first) in enumerate(zip(stored.numbers.tolist(), stored.heads, firsts, strict=True)):
-        root, of_root = roots[number], decided.get(roots[number].position)
-        at = None if of_root is None else of_root.original_position
-        links = {} if of_root is None or at is None else {of_root.verdict: Named(of_root.original_id, at)}
+        root, decision = roots[number], decided.get(roots[number].position)
+        at = None if decision is None else decision.original_position
+        links = {} if decision is None or at is None else {decision.verdict: Named(decision.original_id, at)}
         story = Story(
             number,
             Named(root.id, root.position),

@@ -36,7 +36,7 @@ class StoryRows(NamedTuple):
 
     >>> heads = np.zeros(2, STORY)
     >>> heads["documents"] = 1, 9
-    >>> StoryRows(np.array([4, 7], np.uint64), heads, np.array([1, 2]), np.zeros(3, STORY_HOST)).of_hosts
+    >>> StoryRows(np.array([4, 7], np.uint64), heads, np.array([1, 2]), np.zeros(3, STORY_HOST)).places_of_hosts
     array([0, 1, 1])
     """
 
@@ -51,13 +51,13 @@ class StoryRows(NamedTuple):
         return np.searchsorted(SIZES, self.heads["documents"].astype(np.uint64), "right")
 
     @property
-    def of_hosts(self) -> npt.NDArray[np.int64]:
+    def places_of_hosts(self) -> npt.NDArray[np.int64]:
         """Each host's story, by its place: int64 [all counts]."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def take(self, places: npt.NDArray[np.bool_]) -> "StoryRows":
         """Only these stories, bool [n]."""
-        hosts = self.hosts[places[self.of_hosts]]
+        hosts = self.hosts[places[self.places_of_hosts]]
         return StoryRows(self.numbers[places], self.heads[places], self.counts[places], hosts)
 
 
@@ -86,37 +86,37 @@ def write(transaction: Transaction, rows: StoryRows) -> None:
 
 def added(rows: StoryRows, joins: npt.NDArray[np.void]) -> StoryRows:
     """The stories after STORY_JOIN [m]. Each story has a row or a join, and each join a story."""
-    heads, of = rows.heads.copy(), np.searchsorted(rows.numbers, joins["root"])
+    heads, stories = rows.heads.copy(), np.searchsorted(rows.numbers, joins["root"])
     first_ms = np.where(joins["member"]["time_ms"] > 0, joins["member"]["time_ms"], UNKNOWN_MS)
-    heads["documents"] += np.bincount(of, minlength=len(heads)).astype(np.uint64)
-    np.minimum.at(heads["first_ms"], of, first_ms)
-    np.maximum.at(heads["rows_end"], of, joins["rows_end"])
+    heads["documents"] += np.bincount(stories, minlength=len(heads)).astype(np.uint64)
+    np.minimum.at(heads["first_ms"], stories, first_ms)
+    np.maximum.at(heads["rows_end"], stories, joins["rows_end"])
     there = np.flatnonzero(rows.heads["documents"])
     earlier = rows.heads[there]
     members = np.concatenate([joins["member"], earlier["longest"], earlier["newest"]])
-    heads["longest"], heads["newest"] = _best(np.concatenate([of, there, there]), members)
-    return _with_hosts(rows._replace(heads=heads), of, joins["host"], first_ms)
+    heads["longest"], heads["newest"] = _best(np.concatenate([stories, there, there]), members)
+    return _with_hosts(rows._replace(heads=heads), stories, joins["host"], first_ms)
 
 
 def _best(
-    of: npt.NDArray[np.int64], members: npt.NDArray[np.void]
+    stories: npt.NDArray[np.int64], members: npt.NDArray[np.void]
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-    """Each story's longest and newest member: the earliest and the last, if several are."""
+    """Each story's longest and newest member: the earliest and the last, if several are. stories: of each member."""
     keys = [members[name] for name in ("offset", "partition", "stream", "time_ms")]
-    order = np.lexsort((*keys, of))
-    of, members = of[order], members[order]
-    begins = np.flatnonzero(np.diff(of, prepend=-1))
-    counts, lengths = np.diff(begins, append=len(of)), members["length"].astype(np.int64)
+    order = np.lexsort((*keys, stories))
+    stories, members = stories[order], members[order]
+    begins = np.flatnonzero(np.diff(stories, prepend=-1))
+    counts, lengths = np.diff(begins, append=len(stories)), members["length"].astype(np.int64)
     longest = np.flatnonzero(lengths == np.repeat(np.maximum.reduceat(lengths, begins), counts))
     return members[longest[np.searchsorted(longest, begins)]], members[begins + counts - 1]
 
 
 def _with_hosts(
-    rows: StoryRows, of: npt.NDArray[np.int64], digests: npt.NDArray[np.uint32], first_ms: npt.NDArray[np.int64]
+    rows: StoryRows, stories: npt.NDArray[np.int64], digests: npt.NDArray[np.uint32], first_ms: npt.NDArray[np.int64]
 ) -> StoryRows:
     """The stories with further hosts; a digest 0 is none."""
     # Story 2 with the digest 7 has the key 2 << 32 | 7: stories and their digests ascend together.
-    keys = np.concatenate([rows.of_hosts << 32 | rows.hosts["digest"], (of << 32 | digests)[digests > 0]])
+    keys = np.concatenate([rows.places_of_hosts << 32 | rows.hosts["digest"], (stories << 32 | digests)[digests > 0]])
     hosts = np.empty(len(keys), STORY_HOST)
     hosts["digest"], hosts["first_ms"] = keys, np.concatenate([rows.hosts["first_ms"], first_ms[digests > 0]])
     order = np.lexsort((hosts["first_ms"], keys))

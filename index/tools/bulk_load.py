@@ -154,7 +154,7 @@ class SortedPair(MemtablePair):
     >>> from index import Parameters
     >>> pair = SortedPair(shape_of(Parameters()))
     >>> pair.added.add(np.array([[9], [5]], np.uint64) << np.uint64(48), np.array([0, 1], np.uint64))
-    >>> added, removed, end = pair.of_table(0, bytes(16), None, 10)
+    >>> added, removed, end = pair.entries_of_table(0, bytes(16), None, 10)
     >>> added[1].tolist(), end
     ([1, 0], None)
     """
@@ -164,8 +164,8 @@ class SortedPair(MemtablePair):
         super().__init__(shape)
         self.added = Memtable(shape, max(1, entries))
 
-    def of_table(self, table: int, begin: bytes, end: bytes | None, count_max: int) -> Gathered:
-        """As `MemtablePair.of_table`; may end earlier, with a stripe."""
+    def entries_of_table(self, table: int, begin: bytes, end: bytes | None, count_max: int) -> Gathered:
+        """As `MemtablePair.entries_of_table`; may end earlier, with a stripe."""
         stripe_bits = min(BLOCK_BITS, (max(self.counts()) // STRIPE_ENTRIES).bit_length())
         first_value = int.from_bytes(begin[:2], "big")
         stripe = first_value >> (BLOCK_BITS - stripe_bits)

@@ -72,13 +72,13 @@ def kept_by_frames(index: Index, entries: Entries, originals: Sequence[Position 
     named = [None if position is None else documents.get(position) for position in originals]
     known = np.array([document is not None for document in named], np.bool_)
     known &= (entries.kinds == Kind.NEAR) & frame_bins(fingerprints, parameters.banding.bin_bits).any(axis=1)
-    of_originals = np.zeros_like(fingerprints)
+    original_fingerprints = np.zeros_like(fingerprints)
     for row in np.flatnonzero(known).tolist():
         document = named[row]
         assert document is not None, "just asked for"
         words = document.fingerprint + document.frame
-        of_originals[row, : len(words)] = words
-    apart = parameters.distances(fingerprints, of_originals) > parameters.distance_max
+        original_fingerprints[row, : len(words)] = words
+    apart = parameters.distances(fingerprints, original_fingerprints) > parameters.distance_max
     answer = check(internals_of(index), replace(entries, named=np.zeros(len(rows), np.bool_)), are_known=True)
     dropped = answer.verdicts == Verdict.DUPLICATE
     for_same = np.array(

@@ -24,7 +24,7 @@ from index.matching.outcome import Outcome
 from index.session import ReadSession, Result, WriteSession
 from index.storage import documents, log, scan, sources
 from index.storage.codec import unpack_lengths
-from index.storage.documents import Document, VersionDigests, of_batch
+from index.storage.documents import Document, VersionDigests, in_batch
 from index.storage.layout import HostGroups, HostSample, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
@@ -86,9 +86,9 @@ def _least_later(transaction: Transaction, words: int) -> "dict[tuple[int, int],
     """By source, its least offset in all batches after each of its batches, the last batch first."""
     least: dict[tuple[int, int], array[int]] = {}
     for batch in log.walk(transaction, words):
-        of_batch = np.full(len(batch.sources), _NOTHING_LATER, np.uint64)
-        np.minimum.at(of_batch, batch.rows["source"], batch.rows["offset"])
-        for source, offset in zip(batch.sources.tolist(), of_batch.tolist(), strict=True):
+        batch_least = np.full(len(batch.sources), _NOTHING_LATER, np.uint64)
+        np.minimum.at(batch_least, batch.rows["source"], batch.rows["offset"])
+        for source, offset in zip(batch.sources.tolist(), batch_least.tolist(), strict=True):
             least.setdefault(source, array("Q", ())).append(offset)
     # Batches with least offsets 5, 3, 8: the least later ones are 3, 8 and none.
     return {
@@ -154,7 +154,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
     for batch in log.walk(transaction, words):
         retired = ~visibility.visible(batch.numbers())
         entered = dict(
-            zip(batch.entered().tolist(), of_batch(transaction, batch, np.arange(len(retired))), strict=True)
+            zip(batch.entered().tolist(), in_batch(transaction, batch, np.arange(len(retired))), strict=True)
         )
         gone = dict(zip(entered, retired.tolist(), strict=True))
         duplicates = np.flatnonzero(entry.naming_originals(batch.rows["verdict"]))
@@ -212,17 +212,17 @@ def _order(batch: log.Batch) -> npt.NDArray[np.int64]:
     named = batch.rows["number"]
     here = np.flatnonzero((named >= np.uint64(batch.first_number)) & (named < np.uint64(batch.end_number)))
     names_later = np.zeros(len(rows), np.bool_)
-    of_named = (named[here] - np.uint64(batch.first_number)).astype(np.int64)
-    names_later[here] = batch.entered()[of_named] > here
+    named_places = (named[here] - np.uint64(batch.first_number)).astype(np.int64)
+    names_later[here] = batch.entered()[named_places] > here
     return np.argsort(names_later, kind="stable")
 
 
 def _settled(batch: log.Batch, order: npt.NDArray[np.int64], behind: Sequence[int]) -> npt.NDArray[np.bool_]:
     """Whether no lower offset of a row's source comes later, for the rows in this order: bool [n]."""
-    offsets, of_sources = batch.rows["offset"][order], batch.rows["source"][order]
+    offsets, source_places = batch.rows["offset"][order], batch.rows["source"][order]
     settled = np.zeros(len(order), np.bool_)
     for source, later in enumerate(behind):
-        places = np.flatnonzero(of_sources == source)
+        places = np.flatnonzero(source_places == source)
         following = np.append(offsets[places], np.uint64(later))
         settled[places] = offsets[places] < np.minimum.accumulate(following[::-1])[::-1][1:]
     return settled

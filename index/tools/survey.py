@@ -38,8 +38,8 @@ def survey(index: Index) -> Survey:
     def operation(session: ReadSession) -> Survey:
         stats, buckets = bucket_sizes(session, statistics_of(session.transaction, session.words).entries)
         streams = {number: stream for number, (stream, _) in scan.numbered_streams(session.transaction).items()}
-        of_sources = scan.ages(session.transaction).items()
-        ages = {Source(streams[stream], partition): age for (stream, partition), age in of_sources}
+        numbered_ages = scan.ages(session.transaction).items()
+        ages = {Source(streams[stream], partition): age for (stream, partition), age in numbered_ages}
         return Survey(stats, buckets, ages)
 
     return internals_of(index).read(operation)

@@ -87,10 +87,10 @@ def _check_values(session: ReadSession, finding: Finding, *, in_parts: bool) -> 
 
 def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignored) -> list[Finding]:
     """Compare the tables with each other: all checks of `verify` except structure and checksums."""
-    of_log, blocks = Finding("log"), Finding("blocks")
-    batches = Batches(session, of_log)
+    log_finding, blocks = Finding("log"), Finding("blocks")
+    batches = Batches(session, log_finding)
     documents = tables.Documents(batches)
-    check = LogCheck(session, documents, of_log)
+    check = LogCheck(session, documents, log_finding)
     expected = tables.Expected(session, documents, blocks.note)
     tally = tables.Tally(expected.shape.tables + 1)
     for entries in expected.entries(_reporting(check.checked(batches), progress)):
@@ -106,7 +106,7 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
     check.ended(counters.next_number, counters.journal_rows)
     return [
         _counters(session, expected, counters, check.near_entries, in_levels),
-        of_log,
+        log_finding,
         blocks,
         verify_log.journal(session, batches),
         verify_ids.ids(session, batches),

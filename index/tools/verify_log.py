@@ -180,10 +180,10 @@ class LogCheck:
         known = np.where(there, named < np.uint64(batch.end_number), named < np.uint64(self._expired_below))
         is_root = np.zeros(len(named), np.bool_)
         is_root[there] = self._is_root[places[there]]
-        of_retired = np.flatnonzero(there & known & ~is_root)
-        if len(of_retired):
-            stored = log.documents(self._transaction, named[of_retired], self._parameters.stored_words)
-            is_root[of_retired] = ~self._visibility.visible(stored.rows["number"].astype(np.uint64))
+        non_roots = np.flatnonzero(there & known & ~is_root)
+        if len(non_roots):
+            stored = log.documents(self._transaction, named[non_roots], self._parameters.stored_words)
+            is_root[non_roots] = ~self._visibility.visible(stored.rows["number"].astype(np.uint64))
         right = known & (is_root | ~there)
         for row, number in zip(duplicates[~right].tolist(), named[~right].tolist(), strict=True):
             self._finding.note([f"{_where(batch, row)} names document {number}, which is no original"])

@@ -31,7 +31,7 @@ def stories(session: ReadSession, batches: Iterable[log.Batch]) -> Finding:
         again = recounted(session, stored) if len(stored.numbers) else stored
         differs = (again.heads != stored.heads) | (again.counts != stored.counts)
         if not differs.any() and (again.hosts != stored.hosts).any():
-            differs[stored.of_hosts[again.hosts != stored.hosts]] = True
+            differs[stored.places_of_hosts[again.hosts != stored.hosts]] = True
         finding.note(
             f"the story of document {number} is not what the log says" for number in stored.numbers[differs].tolist()
         )

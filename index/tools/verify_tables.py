@@ -164,11 +164,11 @@ class Documents:
         """Each number's place, uint64 [n] -> int64 [n], and whether the log holds it, bool [n]; else place 0."""
         if not self.count:
             return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
-        of_batch = np.searchsorted(self._firsts, numbers, side="right") - 1
-        there = (of_batch >= 0) & (numbers < self._ends[of_batch])
-        behind = numbers[there] - self._firsts[of_batch[there]]
+        batches = np.searchsorted(self._firsts, numbers, side="right") - 1
+        there = (batches >= 0) & (numbers < self._ends[batches])
+        behind = numbers[there] - self._firsts[batches[there]]
         places = np.zeros(len(numbers), np.int64)
-        places[there] = self._begins[of_batch[there]] + behind.astype(np.int64)
+        places[there] = self._begins[batches[there]] + behind.astype(np.int64)
         return places, there
 
 
@@ -318,7 +318,7 @@ def actual_in_segments(
     session: ReadSession, shape: Shape, note: Note, in_levels: Counter[int]
 ) -> Iterator[TableEntries]:
     """Actual entries of the segments; `note` takes malformed segments, `in_levels` the entry count per level."""
-    last, of_last = b"", NO_ENTRIES
+    last, last_entry = b"", NO_ENTRIES
     for key, value in session.transaction.walk(shape.table):
         where = f"the segment {key.hex()}"
         if not is_segment(shape, key):
@@ -332,9 +332,9 @@ def actual_in_segments(
         if not _ascend(entries):
             note([f"{where} is not in order"])
         prefix, bound = key[:2], key[2:]
-        if are_below(entries[:, :1], bound)[0] or (last == prefix and not are_below(of_last, bound)[0]):
+        if are_below(entries[:, :1], bound)[0] or (last == prefix and not are_below(last_entry, bound)[0]):
             note([f"{where} begins before its bound, or in the one before it"])
-        last, of_last = prefix, entries[:, -1:]
+        last, last_entry = prefix, entries[:, -1:]
         in_levels[prefix[1]] += entries.shape[1]
         if prefix[1] != Level.REMOVED:
             yield entries_in_segments(prefix[0], entries)

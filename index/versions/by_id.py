@@ -50,5 +50,5 @@ def rows_in_batches(
     """Log batches with their rows among these, uint64 [n] ascending: int64 [m]."""
     places = session.ids.places(session.transaction, rows)
     edges = np.searchsorted(places.batches, np.arange(1, len(places.keys)))
-    for key, of_batch in zip(places.keys, np.split(places.rows, edges), strict=False):
-        yield log.read(session.transaction, key, session.words), of_batch
+    for key, batch_rows in zip(places.keys, np.split(places.rows, edges), strict=False):
+        yield log.read(session.transaction, key, session.words), batch_rows

@@ -210,8 +210,8 @@ def _histories(session: ReadSession, keys: Sequence[Key], found: Hits) -> list[H
     # The last version usually stands. Only if it does not, older ones are read: the newest of them is the last here.
     left = [span for span, last in zip(spans, lasts, strict=True) if not last.is_current]
     older = [at for _, begin, end in left for at in reversed(range(begin + 1, end))]
-    of_older = zip(asked[older].tolist(), versions(older), strict=True)
-    standing = {key: version for key, version in of_older if version.is_current}
+    older_versions = zip(asked[older].tolist(), versions(older), strict=True)
+    standing = {key: version for key, version in older_versions if version.is_current}
     histories: list[History | None] = [None] * len(keys)
     for (key, begin, end), last in zip(spans, lasts, strict=True):
         current, most = last if last.is_current else standing.get(key), max(strangers[begin:end])
@@ -230,8 +230,8 @@ def _counting(
     right = (rows["kind"] <= Kind.EXACT) & (rows["number"] != NO_NUMBER)
     right &= rows["host"] == np.array([host for _, host in keys], np.uint32)[found.asked]
     if len(visibility.horizon.sources):
-        of_rows = zip(places.batches.tolist(), sources.tolist(), strict=True)
-        expired = [visibility.row_has_expired(places.keys[batch], *source) for batch, source in of_rows]
+        row_sources = zip(places.batches.tolist(), sources.tolist(), strict=True)
+        expired = [visibility.row_has_expired(places.keys[batch], *source) for batch, source in row_sources]
         right &= ~np.array(expired, np.bool_)
     right[right] = visibility.are_unexpired(rows["number"][right].astype(np.uint64))
     return found.asked[right], rows[right], sources[right]

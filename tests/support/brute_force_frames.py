@@ -232,7 +232,7 @@ class BruteForceFrames:
         sample = self.samples.get(host_keys([host]).tolist()[0]) if host else None
         frame = NO_FRAME if sample is None else sample.frame(values, is_known=True)
         found = []
-        for page in self._candidates(self._bands(signature, frame)):
+        for page in self._sharing(self._bands(signature, frame)):
             plain, distance = (
                 plain_distance(values, page.values),
                 framed_distance(values, frame, page.values, page.frame),
@@ -241,7 +241,9 @@ class BruteForceFrames:
                 continue
             root, to_root = self.pages[page.root], None
             reason = Reason.TEMPLATE_ONLY if plain <= self.distance_max else Reason.TOO_FAR
-            if distance <= self.distance_max:
+            if root.gone and reason is not Reason.TOO_FAR:
+                reason = Reason.ROOT_GONE
+            elif distance <= self.distance_max:
                 to_root = framed_distance(values, frame, root.values, root.frame)
                 itself = Page(-1, values, frame, (), -1, length=letters)
                 is_short = self._is_short(root, itself, to_root)
@@ -289,13 +291,19 @@ class BruteForceFrames:
         return tuple(self._shape.hashes(fingerprint)[0].tolist())
 
     def _candidates(self, bands: Values) -> list[Page]:
+        return [page for page in self._sharing(bands) if not self.pages[page.root].gone]
+
+    def _sharing(self, bands: Values) -> list[Page]:
         return [
             page
             for page in self.pages
-            if not page.gone
-            and not self.pages[page.root].gone
-            and any(one == other for one, other in zip(page.bands, bands, strict=True))
+            if not page.gone and any(one == other for one, other in zip(page.bands, bands, strict=True))
         ]
+
+    def expire(self, entries_max: int) -> None:
+        """Keep only the newest entries."""
+        for page in self.pages[: max(0, len(self.pages) - entries_max)]:
+            page.gone = True
 
     def forget(self, numbers: list[int]) -> None:
         """Forget documents, originals with their members."""

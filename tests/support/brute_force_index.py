@@ -79,8 +79,8 @@ class BruteForceIndex:
     entries_max: int | None = None
     age_max_ms: int | None = None
     recrawl: str = "duplicate"
-    second_look: Callable[[int, bytes, bytes], int | None] | None = None
-    """From the distance of two documents and their looks: what the match is told as; None where it does not count."""
+    second_look: Callable[[int, bytes, bytes], tuple[int, bool]] | None = None
+    """From the distance of two documents and their looks: what the match is told as, and whether it counts."""
     root: RootRule | None = None
     longer: int = 0
     """Ten-thousandths of a root's length; 0: no limit."""
@@ -212,9 +212,9 @@ class BruteForceIndex:
         apart = [(measured(known.fingerprint, fingerprint), known.number) for known in of_kind]
         matches = [(distance, number) for distance, number in apart if distance <= radius]
         look = b"" if entries.looks is None else entries.looks[row].tobytes()
-        if self.second_look is not None and kind is Kind.NEAR:
-            judged = [(self.second_look(each, self.known[number].look, look), number) for each, number in matches]
-            matches = [(told, number) for told, number in judged if told is not None]
+        if kind is Kind.NEAR:
+            judged = [(*self._looked_at(each, self.known[number], look), number) for each, number in matches]
+            matches = [(told, number) for told, counts, number in judged if counts]
         number = len(self.known)
         to_root: dict[int, int] = {}
         if self.root is not None and kind is Kind.NEAR:
@@ -224,8 +224,8 @@ class BruteForceIndex:
                     # What was dropped counts only as long as what was kept.
                     continue
                 bits = self.distance_to_root(kept.fingerprint, fingerprint)
-                told = bits if self.second_look is None else self.second_look(bits, kept.look, look)
-                if bits <= self.root.distance_max and told is not None:
+                told, counts = self._looked_at(bits, kept, look)
+                if bits <= self.root.distance_max and counts:
                     to_root[match] = told
             matches = [(distance, match) for distance, match in matches if match in to_root]
         length = int(entries.letters[row])
@@ -264,28 +264,35 @@ class BruteForceIndex:
 
     def _judged(self, entries: Entries, row: int, known: Known) -> Judged:
         kind, id_, fingerprint = Kind(int(entries.kinds[row])), entries.ids[row], _fingerprint(entries, row)
-        root = self._root(known.number)
+        root, look = self._root(known.number), b"" if entries.looks is None else entries.looks[row].tobytes()
         distance = self.distance_to_root(known.fingerprint, fingerprint) if kind is Kind.NEAR else 0
+        is_far, is_alike = distance > self.distance_max, True
+        if kind is Kind.NEAR and not is_far:
+            distance, is_alike = self._looked_at(distance, known, look)
         given_back = {*self.given_back.values(), *self.updated} - self.retired
         is_back = any(self.known[each].id == id_ for each in given_back)
         if is_back and not (known.id == id_ == root.id):
             return Judged(known.number, distance, Reason.OTHER_ID, None)
-        if kind is Kind.NEAR and distance > self.distance_max:
+        if is_far:
             return Judged(known.number, distance, Reason.TOO_FAR, None)
-        if kind is Kind.NEAR and self._refuses(distance, entries, row, known):
+        if not is_alike:
             return Judged(known.number, distance, Reason.REFUSED, None)
         if known.root in self.retired and known.root != known.number:
             return Judged(known.number, distance, Reason.ROOT_GONE, None)
-        to_root = self.distance_to_root(root.fingerprint, fingerprint) if kind is Kind.NEAR else 0
-        is_far = self.root is not None and to_root > self.root.distance_max
-        if kind is Kind.NEAR and (is_far or self._refuses(to_root, entries, row, root)):
-            return Judged(known.number, distance, Reason.ROOT_TOO_FAR, to_root)
+        to_root = distance
+        if kind is Kind.NEAR and root != known:
+            assert self.root is not None
+            to_root = self.distance_to_root(root.fingerprint, fingerprint)
+            if to_root > self.root.distance_max:
+                return Judged(known.number, distance, Reason.ROOT_TOO_FAR, to_root)
+            to_root, is_alike = self._looked_at(to_root, root, look)
+            if not is_alike:
+                return Judged(known.number, distance, Reason.ROOT_TOO_FAR, to_root)
         is_short = self._is_short(root, int(entries.letters[row]), fingerprint)
         return Judged(known.number, distance, Reason.TOO_SHORT if is_short else Reason.COUNTS, to_root)
 
-    def _refuses(self, distance: int, entries: Entries, row: int, known: Known) -> bool:
-        look = b"" if entries.looks is None else entries.looks[row].tobytes()
-        return self.second_look is not None and self.second_look(distance, known.look, look) is None
+    def _looked_at(self, distance: int, known: Known, look: bytes) -> tuple[int, bool]:
+        return (distance, True) if self.second_look is None else self.second_look(distance, known.look, look)
 
     def _is_short(self, root: Known, length: int, fingerprint: int) -> bool:
         known = self.longer and length and root.length
@@ -385,14 +392,14 @@ class BruteForceIndex:
         apart = self.distance_to_root(older.fingerprint, itself.fingerprint)
         if Kind.EXACT in (older.kind, itself.kind) or apart > self.distance_max:
             return False
-        told = apart if self.second_look is None else self.second_look(apart, older.look, itself.look)
-        return told is not None and told <= match[0]
+        told, counts = self._looked_at(apart, older, itself.look)
+        return counts and told <= match[0]
 
     def _told(self, older: Known, itself: Known) -> int:
         """Distance that a verdict tells of an older version."""
         if Kind.EXACT in (older.kind, itself.kind):
             return -1
-        return self.distance_to_root(older.fingerprint, itself.fingerprint)
+        return self._looked_at(self.distance_to_root(older.fingerprint, itself.fingerprint), older, itself.look)[0]
 
     def _root(self, match: int) -> Known:
         """What a match stands for: itself, where its root is retired."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from index.entry import Entries, Kind
 from index.matching.minhash import Banding
-from index.matching.second_look import CosineLook
+from index.matching.second_look import CosineLook, MetadataLook
 from index.session import Longer, Recrawl, Retention
 from index.storage.parameters import Parameters
 from tests.support.brute_force_index import MINOR, OTHER_TEXT, SHARED_ID, BruteForceIndex
@@ -19,10 +19,12 @@ UPDATES = Recrawl(
     "update", MINOR_REASONS, *({each: each + more for each in range(5)} for more in (OTHER_TEXT, SHARED_ID))
 )
 COSINE = CosineLook(2, 0.9)
+METADATA = MetadataLook(2, 0.8, 0.35)
 EAST, NORTH = b"\x40\x00", b"\x00\x40"
 SCHEMES: dict[str, Parameters] = {
     "simhash": Parameters(64, 3),
     "simhash with a look": Parameters(64, 3, look=COSINE),
+    "simhash with metadata": Parameters(64, METADATA.reach, look=METADATA),
     "minhash": Parameters(512, 4_000, banding=Banding(64, 8, 12, 5)),
 }
 

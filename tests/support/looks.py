@@ -19,24 +19,24 @@ def parameters_with(look: Look, bits: int = 64, distance_max: int = 4) -> Parame
     return Parameters(bits, reach, look=look)
 
 
-def brute_force_look(look: Look) -> Callable[[int, bytes, bytes], int | None]:
+def brute_force_look(look: Look) -> Callable[[int, bytes, bytes], tuple[int, bool]]:
     """What `BruteForceIndex.second_look` asks for, by the definitions."""
 
-    def by_cosine(distance: int, one: bytes, other: bytes) -> int | None:
+    def by_cosine(distance: int, one: bytes, other: bytes) -> tuple[int, bool]:
         assert isinstance(look, CosineLook)
         left, right = ([cell - 256 if cell > 127 else cell for cell in each] for each in (one, other))
         sizes = math.sqrt(sum(cell * cell for cell in left) * sum(cell * cell for cell in right))
         product = sum(a * b for a, b in zip(left, right, strict=True))
         cosine = 1.0 if left == right else product / sizes if sizes else 0.0
-        return distance if cosine >= look.cosine_min else None
+        return distance, cosine >= look.cosine_min
 
-    def by_metadata(distance: int, one: bytes, other: bytes) -> int | None:
+    def by_metadata(distance: int, one: bytes, other: bytes) -> tuple[int, bool]:
         assert isinstance(look, MetadataLook)
         agreement = sum(a == b != 0 for a, b in zip(one, other, strict=True)) / look.functions
         metadata = max(0.0, (agreement - 1 / 255) / (1 - 1 / 255))
         similarity = look.content_weight / (1 + distance) + (1 - look.content_weight) * metadata
         told = round(10_000 * (1 - similarity))
-        return told if told <= round(10_000 * (1 - look.similarity_min)) else None
+        return told, told <= round(10_000 * (1 - look.similarity_min))
 
     return by_cosine if isinstance(look, CosineLook) else by_metadata
 

@@ -11,7 +11,7 @@ from index.matching.frame import (
     bins_of,
     frame_bins,
 )
-from index.matching.minhash import DISTANCE_UNITS, distances_of
+from index.matching.minhash import DISTANCE_UNITS
 
 
 def framed_distances(
@@ -24,10 +24,10 @@ def framed_distances(
     own = filled[0] & ~of_one, filled[1] & ~of_other
     both, either = own[0] & own[1], (own[0] | own[1]) & (differing | ~(of_one | of_other))
 
-    plain = distances_of(_counts(filled[0] | filled[1]), _counts(filled[0] & filled[1]), _counts(differing), bin_bits)
+    plain = _distances(_counts(filled[0] | filled[1]), _counts(filled[0] & filled[1]), _counts(differing), bin_bits)
     shared, unlike = _counts(both), _counts(both & differing)
     any_side, alike = _counts(either), _counts(either & ~differing)
-    alone = distances_of(shared, shared, unlike, bin_bits)
+    alone = _distances(shared, shared, unlike, bin_bits)
     alone = np.clip(alone * (shared + OWN_DOUBT) // np.maximum(shared, 1), 1, DISTANCE_UNITS)
     alone[shared < OWN_BINS_MIN] = DISTANCE_UNITS
     are_apart = (any_side >= APART_BINS_MIN) & (alike < OWN_SHARE_MIN * any_side)
@@ -39,3 +39,15 @@ def framed_distances(
 def _counts(columns: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     counted: npt.NDArray[np.int64] = np.count_nonzero(columns, axis=1).astype(np.int64)
     return counted
+
+
+def _distances(
+    either: npt.NDArray[np.int64], both: npt.NDArray[np.int64], differing: npt.NDArray[np.int64], bin_bits: int
+) -> npt.NDArray[np.int64]:
+    """1 - similarity in units of 1 / DISTANCE_UNITS, from counts of bins: int64 [n] thrice -> int64 [n], 0 to 10,000."""
+    values = (1 << bin_bits) - 1
+    above, below = values * differing - either + both, np.maximum((values - 1) * either, 1)
+    distances = (2 * DISTANCE_UNITS * above + below) // (2 * below)
+    distances[either == 0] = DISTANCE_UNITS
+    clipped: npt.NDArray[np.int64] = np.clip(distances, 0, DISTANCE_UNITS)
+    return clipped

@@ -49,7 +49,7 @@ class Abort(Exception):
 def require_answers(
     transaction: Transaction, tree: Tree, filed: Filed, asked: np.ndarray, distance_max: int, oracle: Oracle
 ) -> None:
-    """All that is there is found; what is found besides has left. `nearest` is the first of what could be found."""
+    """All that is there is found; what is found besides has left."""
     lookup = lookup_of(asked, filed.parameters, distance_max)
     alive, ever = filed.alive(), {number: filed.words[number] for number in filed.added}
     found: set[tuple[int, int, int]] = set()
@@ -58,17 +58,11 @@ def require_answers(
         assert len(portion) == len(set(portion))
         assert compared.sum() >= len(portion)
         found.update(portion)
-    best, _ = tree.nearest(transaction, lookup)
-    nearest = dict(
-        zip(best.rows.tolist(), zip(best.distances.tolist(), best.numbers.tolist(), strict=True), strict=True)
-    )
-    assert len(nearest) == len(best)
     for row, words in enumerate(map(tuple, asked.tolist())):
         apart = {number: oracle.distance(words, other) for number, other in ever.items()}
         within = {(distance, number) for number, distance in apart.items() if distance <= distance_max}
         of_row = {(distance, number) for at, distance, number in found if at == row}
         assert {pair for pair in within if pair[1] in alive} <= of_row <= within
-        assert nearest.get(row) == (min(of_row) if of_row else None)
 
 
 class World:

@@ -34,9 +34,9 @@ def is_of_older_format(table: Table, key: bytes, value: bytes) -> bool:
 
 def first_wrong(table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> tuple[bytes, memoryview] | None:
     """The first pair whose value does not fit its checksum, or None."""
-    of_table, digest = _SEEDS[table], _DIGEST
+    seed, digest = _SEEDS[table], _DIGEST
     for key, value in pairs:
-        checksum = digest(value[: -CHECKSUM.size], digest(key, of_table))
+        checksum = digest(value[: -CHECKSUM.size], digest(key, seed))
         if len(value) < CHECKSUM.size or checksum != int.from_bytes(value[-CHECKSUM.size :], "little"):
             return key, value
     return None

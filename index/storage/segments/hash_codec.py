@@ -61,10 +61,10 @@ def pack_hash_segment(key: HashKey, entries: Entries) -> bytes:
     count, base = len(hashes), int(hashes[0])
     width = (int(hashes[-1]) - base) >> hash_segments.LOW_BITS
     rest_bits, number_bits = (width // max(1, count // PART_ENTRIES)).bit_length(), int(numbers.max()).bit_length()
-    parts, of_numbers = (width >> rest_bits) + 1, -(-count * number_bits // 64)
-    starts = hash_segments.HEAD_WORDS + -(-of_numbers // hash_segments.BLOCK_WORDS)
+    parts, number_words = (width >> rest_bits) + 1, -(-count * number_bits // 64)
+    starts = hash_segments.HEAD_WORDS + -(-number_words // hash_segments.BLOCK_WORDS)
     rests = starts + (parts + 2) // 2
-    size = 8 * (rests + -(-count * rest_bits // 64) + 1 + of_numbers + 1)
+    size = 8 * (rests + -(-count * rest_bits // 64) + 1 + number_words + 1)
     words = np.zeros(size_class(size) // 8, np.uint64)
     words[1] = count | (rest_bits | number_bits << 8 | starts << 16) << 32
     words[2], words[3] = base, parts | rests << 32

@@ -39,7 +39,9 @@ def members_of(places: list[tuple[int, int, int]]) -> np.ndarray:
     """Members whose roots and fingerprints are numbers of their own."""
     members = np.zeros(len(places), MEMBER)
     members["high"], members["low"] = keys_of(places)
-    members["of_high"] = members["of_whole"]["fingerprint"][:, 0] = [7 * hash(place) % 2**60 for place in places]
+    members["earlier_high"] = members["earlier_whole"]["fingerprint"][:, 0] = [
+        7 * hash(place) % 2**60 for place in places
+    ]
     return members
 
 

@@ -62,7 +62,7 @@ def test_a_sample_that_loses_its_place_within_a_batch_is_another_one_than_the_ne
     keys, groups = np.array([5, 5, 5, 5, 6, 6, 6, 5], np.uint64) << np.uint64(48), unpack_host_groups([None])
     admitted = admit_hosts(groups, keys, np.zeros(len(keys), np.int64))
     assert admitted.rows.tolist() == [2, 3, 6, 7]
-    assert admitted.of_rows.tolist() == [0, 0, 1, 2]
+    assert admitted.samples.tolist() == [0, 0, 1, 2]
     assert (admitted.hosts >> np.uint64(48)).tolist() == [5, 6, 5]
     assert admitted.are_new.tolist() == [True, True, True]
     assert admitted.stays.tolist() == [False, False, True]

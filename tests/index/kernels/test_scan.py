@@ -221,7 +221,7 @@ def test_a_memtable_that_grows_keeps_what_it_had() -> None:
     for begin in range(0, 5_000, 700):
         memtable.add(known[begin : begin + 700], np.arange(begin, min(begin + 700, 5_000), dtype=np.uint64))
     assert len(memtable) == 5_000
-    entries, stopped = memtable.of_table(3, 0, 65_536, 2**30)
+    entries, stopped = memtable.entries_of_table(3, 0, 65_536, 2**30)
     assert stopped == 65_536
     expected = [columns_of(Parameters(64), 3, number, words) for number, words in enumerate(known.tolist())]
     assert sorted(map(tuple, entries.T.tolist())) == sorted(expected)

@@ -40,7 +40,7 @@ def found_in(transaction: Transaction, asked: np.ndarray, distance_max: int) -> 
     segments.follow(transaction, unpack_compaction(None))
     return {
         hit
-        for found, _ in lookup_of(asked, PARAMETERS, distance_max).matches(transaction, [], segments, None)
+        for found, _ in lookup_of(asked, PARAMETERS, distance_max).matches(transaction, [], segments)
         for hit in zip(found.rows.tolist(), found.distances.tolist(), found.numbers.tolist(), strict=True)
     }
 

@@ -38,7 +38,7 @@ def test_what_is_added_stands_in_every_table_until_it_is_taken_back(
     for added, back in steps:
         memtable.add(known[kept : kept + added], numbers[kept : kept + added])
         # Whoever looks makes it be filed.
-        memtable.of_table(0, 0, 1, 1)
+        memtable.entries_of_table(0, 0, 1, 1)
         kept = max(0, kept + added - back)
         memtable.cut(kept)
         memtable.cut(kept + 5)
@@ -46,7 +46,7 @@ def test_what_is_added_stands_in_every_table_until_it_is_taken_back(
         assert memtable.numbers.tolist() == numbers[:kept].tolist()
         assert memtable.fingerprints.tolist() == known[:kept].tolist()
         for table in range(parameters.blocks):
-            entries, stopped = memtable.of_table(table, 0, 65_536, 2**30)
+            entries, stopped = memtable.entries_of_table(table, 0, 65_536, 2**30)
             assert stopped == 65_536
             expected = {
                 number: columns_of(parameters, table, number, words)
@@ -81,7 +81,9 @@ def test_hashes_that_are_known_file_entries_as_hashes_that_are_not(
                 memtable.file()
     for table in range(parameters.blocks):
         for one, other in zip(
-            told.of_table(table, 0, 65_536, 2**30), untold.of_table(table, 0, 65_536, 2**30), strict=True
+            told.entries_of_table(table, 0, 65_536, 2**30),
+            untold.entries_of_table(table, 0, 65_536, 2**30),
+            strict=True,
         ):
             assert np.array_equal(one, other)
 
@@ -95,7 +97,7 @@ def test_a_part_of_a_table_is_what_begins_with_its_values(parameters: Parameters
     first = [columns_of(parameters, 1, number, words)[0] >> 48 for number, words in enumerate(known.tolist())]
     at, seen = 0, 0
     while at < 65_536:
-        (_, found), stopped = memtable.of_table(1, at, 65_536, 7)
+        (_, found), stopped = memtable.entries_of_table(1, at, 65_536, 7)
         assert sorted(found.tolist()) == [number for number, value in enumerate(first) if at <= value < stopped]
         assert len(found) >= 7 or stopped == 65_536
         at, seen = stopped, seen + 1
@@ -112,7 +114,7 @@ def test_a_full_memtable_takes_about_the_memory_that_its_shape_says(parameters: 
     memtable.add(
         generator.integers(0, 2**63, (count, shape.words)).astype(np.uint64), np.arange(count, dtype=np.uint64)
     )
-    memtable.of_table(0, 0, 1, 1)
+    memtable.entries_of_table(0, 0, 1, 1)
     page_bytes = int(memtable.pages.used[0]) * (12 + 6 * shape.page_entries)
     used = memtable.pages.heads.nbytes + page_bytes + memtable.fingerprints.nbytes + memtable.numbers.nbytes
     assert 0.8 < used / MEMTABLE_BYTES < 1.2
@@ -135,7 +137,7 @@ def test_entries_of_bands_leave_memory_in_order_however_many_share_a_bucket(
     entries = sorted(zip(hashes[~gone].tolist(), numbers[~gone].tolist(), strict=True))
     bounds = st.sampled_from([(0, 0), (2**63, 5), *entries])
     begin, end = sorted((data.draw(bounds), data.draw(bounds)))
-    added, removed, stopped = pair.of_table(1, *(struct.pack(">QQ", *each) for each in (begin, end)), 2**30)
+    added, removed, stopped = pair.entries_of_table(1, *(struct.pack(">QQ", *each) for each in (begin, end)), 2**30)
     assert stopped == struct.pack(">QQ", *end)
     assert list(map(tuple, added.T.tolist())) == [entry for entry in entries if begin <= entry < end]
     assert removed.shape[1] == 0
