@@ -164,6 +164,6 @@ def _equal(claims: Rows, others: Rows, distance: int) -> Rows:
 def _pairs(claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int, kind: np.dtype[np.void] = PAIR) -> Rows:
     pairs = np.zeros(len(claims), kind)
     for name in ("high", "low"):
-        pairs[name], pairs[f"of_{name}"] = claims[name], others[name]
+        pairs[name], pairs[f"earlier_{name}"] = claims[name], others[name]
     pairs["distance"], pairs["verdict"] = distances, Verdict.DUPLICATE
     return pairs

@@ -168,7 +168,7 @@ def test_the_reasons_of_pages_with_frames_are_those_of_brute_force(
 def test_these_crawls_meet_every_reason() -> None:
     """The control of the tests above. Nothing is lost before a batch, and kinds never meet in a look-up."""
     met = reasons_of_sites(0, 90, 1, 6_000, 60)
-    assert set(met) == {"COUNTS", "TOO_FAR", "TEMPLATE_ONLY", "ROOT_GONE", "ROOT_TOO_FAR", "TOO_SHORT"}
+    assert set(met) == {"COUNTS", "TOO_FAR", "TEMPLATE_ONLY", "ROOT_GONE", "ROOT_TOO_FAR", "TOO_SHORT", "NEW_TEXT"}
     by_scheme = {scheme: Counter[str]() for scheme in SCHEMES}
     for scheme, seeds in SEEDS.items():
         for seed in seeds:
