@@ -1,4 +1,5 @@
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,23 @@ def test_an_entry_counts_until_it_expires_or_is_forgotten(tmp_path: Path) -> Non
         # The first one has left the log, the copy never entered.
         states = index.states_at([Position(ONE, offset) for offset in (4, 3, 0, 5, 99)])
         assert states == [EntryState.COUNTS, EntryState.FORGOTTEN, None, EntryState.COUNTS, None]
+
+
+@pytest.mark.parametrize("cut", [1, 3, 9])
+def test_the_newest_unequal_duplicates_come_first_and_those_of_a_host_if_one_is_named(tmp_path: Path, cut: int) -> None:
+    rows = [Row(0, 0), Row(1, 0), Row(2, 1), Row(3, 7, kind=Kind.EXACT), Row(4, 7, kind=Kind.EXACT), Row(5, 2)]
+    rows += [Row(6, 2**40 - 1), Row(7, 4), Row(8, 8)]
+    hosts = ["a.example", "b.example"] * 4 + ["a.example"]
+    with opened(tmp_path, Parameters(distance_max=3)) as index:
+        for begin in range(0, len(rows), cut):
+            some = slice(begin, begin + cut)
+            index.admit(replace(entries_of(rows[some]), hosts=hosts[some]), ends_of(rows[some]))
+
+        def offsets(limit: int, host: str = "") -> list[int]:
+            return [each.position.offset for each in index.newest_near(limit, host)]
+
+        assert offsets(10) == [8, 7, 5, 2]
+        assert offsets(2) == [8, 7]
+        assert offsets(10, "a.example") == [8, 2]
+        assert offsets(10, "b.example") == [7, 5]
+        assert offsets(10, "c.example") == []
