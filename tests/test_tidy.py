@@ -48,7 +48,7 @@ CODE_LINES_MAX = {
     "streamer/records": 1941,
     "streamer/service": 2662,
     "streamer/settings": 844,
-    "streamer/text": 1810,
+    "streamer/text": 1814,
     "streamer/transports": 5774,
     "streamer/verification": 1318,
     "streamer/what_if": 495,

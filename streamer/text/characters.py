@@ -196,11 +196,9 @@ def _collapse(text: str) -> str:
 @cache
 def _tables() -> Tables:
     """All tables, made by the first process with these sources and libraries."""
-    folder = Path(__file__).parent
-    made_of = (
-        *(unicodedata.unidata_version, sys.version, regex.__version__, version("confusable_homoglyphs")),
-        *(folder / f"{module}.py" for module in ("characters", "look_alikes", "same_letters", "unicode_forms")),
-    )
+    versions = unicodedata.unidata_version, sys.version, regex.__version__, version("confusable_homoglyphs")
+    # All sources of the package, as for machine code: a list of those that count would miss the next one.
+    made_of = (*versions, *sorted(Path(__file__).parent.glob("*.py")))
     return Tables(**kept_tables(cache_folder(character_kernels.write), "characters", made_of, _make_tables))
 
 

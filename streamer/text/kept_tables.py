@@ -1,9 +1,9 @@
 """Tables that one process makes and the next one reads, in the folder of the kernels that use them."""
 
 import hashlib
+import io
 import os
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+
+_DIGEST_BYTES = 16
 
 
 def kept_tables(folder: Path, name: str, made_of: Sequence[str | Path], make: Callable[[], Arrays]) -> Arrays:
@@ -24,27 +27,32 @@ def kept_tables(folder: Path, name: str, made_of: Sequence[str | Path], make: Ca
     for part in made_of:
         digest.update(part.read_bytes() if isinstance(part, Path) else part.encode())
         digest.update(b"\0")
-    path = folder / f"{name}-{digest.hexdigest()[:32]}.npz"
-    # A zip archive has a checksum of each array. The file is opened here: numpy leaves that of a damaged archive open.
-    damaged = (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError)
-    with suppress(*damaged), path.open("rb") as file, np.load(file) as archive:
-        return {key: archive[key] for key in archive.files}
+    path = folder / f"{name}-{digest.hexdigest()[:32]}.tables"
+    with suppress(OSError):
+        content = memoryview(path.read_bytes())
+        # Damaged tables would fold letters into others, or lead a kernel out of its arrays.
+        if content[:_DIGEST_BYTES] == xxhash.xxh3_128_digest(content[_DIGEST_BYTES:]):
+            with np.load(io.BytesIO(content[_DIGEST_BYTES:])) as archive:
+                return {key: archive[key] for key in archive.files}
     tables = make()
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         _write(path, tables)
-        for older in set(folder.glob(f"{name}-*.npz")) - {path}:
+        for older in set(folder.glob(f"{name}-*.tables")) - {path}:
             older.unlink(missing_ok=True)
     return tables
 
 
 def _write(path: Path, tables: Arrays) -> None:
-    """Write the archive as a whole: processes may start at the same time."""
+    """Write the tables behind their digest, as a whole: processes may start at the same time."""
+    archive = io.BytesIO()
+    np.savez(archive, **tables)  # type: ignore[arg-type]
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")
     unfinished = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, **tables)  # type: ignore[arg-type]
+            file.write(xxhash.xxh3_128_digest(archive.getbuffer()))
+            file.write(archive.getbuffer())
         # Those of root are for every user, as machine code is.
         unfinished.chmod(0o644)
         unfinished.replace(path)

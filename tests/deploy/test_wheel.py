@@ -232,7 +232,7 @@ def test_uninstalling_leaves_nothing_but_what_running_kept_for_the_next_start(
 
     # Machine code, and tables of characters: no list of an installer knows them.
     kept = {(Path(file).parent.name, Path(file).suffix) for file in left}
-    assert kept == {("__pycache__", suffix) for suffix in (".nbi", ".nbc", ".npz")}
+    assert kept == {("__pycache__", suffix) for suffix in (".nbi", ".nbc", ".tables")}
     # What is left is no package: another `index` further down the path is the one that is imported.
     theirs = tmp_path / "theirs" / "index"
     theirs.mkdir(parents=True)

@@ -132,15 +132,29 @@ print(told)
 ALL_COMPILED, NONE_COMPILED = "[(1, True), (2, True), (3, True)]\n", "[]\n"
 
 
-def announced(sources: Path, cache: Path) -> str:
-    """The kernels that a process announces, and whether each one's cache was there."""
+def announced(sources: Path, cache: Path, program: str = PROGRAM) -> str:
+    """The kernels that a process announces, and whether each one's cache was there; or what another program prints."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
-    command = [sys.executable, "-c", PROGRAM]
+    command = [sys.executable, "-c", program]
     return subprocess.run(command, cwd=sources, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def test_only_kernels_that_the_cache_lacks_are_announced(tmp_path: Path) -> None:
     assert [announced(ROOT, tmp_path) for _ in range(2)] == [ALL_COMPILED, NONE_COMPILED]
+
+
+LOADED = """
+import sys
+import numba
+from index.kernels.bins import exceeds
+assert exceeds(111, 100, 1_000)
+print("numba.typed.typeddict" in sys.modules)
+assert numba.njit(lambda one: {one: 1})(2) == {2: 1}
+"""
+
+
+def test_machine_code_from_the_cache_loads_without_what_compiling_needs_which_may_follow(tmp_path: Path) -> None:
+    assert [announced(ROOT, tmp_path, LOADED) for _ in range(2)] == ["True\n", "False\n"]
 
 
 @pytest.mark.parametrize("changed", ["bands.py", "jit.py"])

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index import NO_DISTANCE, Decisions, Verdict, minhash
+from index.kernels.judge import new_share
 from streamer.evaluation.scores import pair_distances
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.scheme import parameters_for
@@ -93,3 +94,13 @@ def test_columns_are_rounded_and_empty_if_unknown() -> None:
     )
     assert Measure(by_similarity=True, of_shingles=True).columns(decisions) == ([1.1, 1.1, None], [0.091, None, None])
     assert Measure(by_similarity=True).columns(decisions) == ([1.1, 1.1, None], [None] * 3)
+
+
+@given(distance=st.integers(0, minhash.DISTANCE_UNITS), lengths=st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)))
+def test_the_index_bounds_the_share_that_outputs_tell(distance: int, lengths: tuple[int, int]) -> None:
+    """`index.new_max` compares what `neardup.new` says, though the index knows units and lengths."""
+    length, root_length = lengths
+    similarities = minhash.similarities_of(np.array([distance], np.int16))
+    (told,) = new_shares(similarities, np.array([length / root_length])).tolist()
+    compared = new_share(np.int64(distance), np.int64(length), np.int64(root_length), minhash.DISTANCE_UNITS)
+    assert compared / minhash.DISTANCE_UNITS == pytest.approx(told, abs=1e-9)

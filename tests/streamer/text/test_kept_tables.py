@@ -33,10 +33,10 @@ def test_tables_are_made_once_for_the_same_sources_and_versions(tmp_path: Path) 
         assert is_made(kept_tables(tmp_path / "cache", "letters", (version, source), make))
         assert make.count == made
     # Those of earlier sources are gone, and nothing unfinished is left.
-    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".npz"]
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".tables"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "a bit", "no archive", "a folder"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "a value", "a shape", "no archive", "a folder"])
 def test_a_damaged_file_is_made_again(tmp_path: Path, damage: str) -> None:
     make = Maker()
     kept_tables(tmp_path, "letters", ("1",), make)
@@ -46,9 +46,16 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, damage: str) -> None:
         path.unlink()
         path.mkdir()
     else:
-        place = whole.index(np.arange(5, dtype=np.uint32).tobytes())
-        flipped = whole[: place + 4] + b"\x07" + whole[place + 5 :]
-        path.write_bytes({"cut": whole[:-40], "empty": b"", "a bit": flipped, "no archive": b"no archive"}[damage])
+        values = whole.index(np.arange(5, dtype=np.uint32).tobytes())
+        shape = whole.index(b"(5,)")
+        damaged = {
+            "cut": whole[:-40],
+            "empty": b"",
+            "a value": whole[: values + 4] + b"\x07" + whole[values + 5 :],
+            "a shape": whole[: shape + 1] + b"4" + whole[shape + 2 :],
+            "no archive": b"no archive",
+        }
+        path.write_bytes(damaged[damage])
     assert is_made(kept_tables(tmp_path, "letters", ("1",), make))
     assert make.count == 2
 
