@@ -43,6 +43,8 @@ from index.stories.listing import Story
 from index.turn import Turn
 
 MAP_BYTES_INITIAL = 2**26
+MAP_BYTES_MAX = 2**45
+"""A map only reserves addresses: before 32 TiB the disk is full."""
 SIZES = TreeSizes()
 KEEP_ALL = Retention()
 GUARD = Guard()
@@ -120,7 +122,7 @@ class Index(AbstractContextManager["Index"]):
         directory: Path,
         parameters: Parameters | Callable[[bytes | None], Parameters] | None,
         *,
-        map_bytes_max: int,
+        map_bytes_max: int | None = None,
         map_bytes_initial: int = MAP_BYTES_INITIAL,
         read_only: bool = False,
         hooks: CommitHooks | None = None,
@@ -137,6 +139,7 @@ class Index(AbstractContextManager["Index"]):
 
         parameters         equal to those from the index's creation, except stricter thresholds (`Parameters.deciding`).
                            None, with read_only: any. A callable receives the index's `secret`.
+        map_bytes_max      largest size of the file; None: the disk is the limit
         map_bytes_initial  first size of the memory map, which doubles up to map_bytes_max
         read_only          no writes, and the index must exist
         hooks              called around every commit
@@ -150,10 +153,11 @@ class Index(AbstractContextManager["Index"]):
         """
         if parameters is None and not read_only:
             raise ValueError("an index opened for writing needs its parameters")
+        limit = MAP_BYTES_MAX if map_bytes_max is None else map_bytes_max
         store = Store(
             directory,
-            map_bytes_initial=min(map_bytes_initial, map_bytes_max),
-            map_bytes_max=map_bytes_max,
+            map_bytes_initial=min(map_bytes_initial, limit),
+            map_bytes_max=limit,
             read_only=read_only,
             hooks=hooks or CommitHooks(),
         )

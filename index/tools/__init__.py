@@ -15,6 +15,7 @@ from index.tools.bulk_load import BulkLoader
 from index.tools.finding import Finding
 from index.tools.frames import HostFrame, frames_of, kept_by_frames
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
+from index.tools.room import Room, nearest_existing, room_of
 from index.tools.survey import Survey, readers, survey
 from index.tools.verify import verify
 from index.tools.warm_up import compile_first, compile_kernels, temporary_index
@@ -34,6 +35,7 @@ __all__ = [
     "Importer",
     "Original",
     "Record",
+    "Room",
     "Snapshot",
     "Survey",
     "VersionDigests",
@@ -46,10 +48,12 @@ __all__ = [
     "has_index",
     "keep_mode",
     "kept_by_frames",
+    "nearest_existing",
     "portions",
     "readers",
     "remove_unused",
     "replace",
+    "room_of",
     "snapshot",
     "survey",
     "temporary_index",

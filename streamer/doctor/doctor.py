@@ -18,7 +18,7 @@ SAMPLE = 200
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """Check machine, registry, brokers, rights, topics, timeouts and clock, in start order. Changes nothing."""
-    folder = machine.inspect_folder(settings.index.directory)
+    folder = machine.inspect_folder(settings.index.directory, settings.index.map_bytes_max)
     yield from machine.libraries(diagnosis.codecs(), settings.kafka.compression)
     yield from machine.extras(settings)
     yield from machine.index_folder(settings.index, folder)

@@ -1,7 +1,6 @@
 """Checks on this machine: libraries, index folder and port. Most take their facts as arguments."""
 
 import http.client
-import shutil
 import socket
 import ssl
 import tempfile
@@ -11,7 +10,7 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
-from index.tools import DATA_FILE, Writer, writer_of
+from index.tools import Room, Writer, nearest_existing, room_of, writer_of
 from streamer.doctor.finding import Finding, advice, attempted, ok, wrong
 from streamer.observe.auth import port_auth
 from streamer.records.schemas import require_avro
@@ -38,37 +37,33 @@ class IndexFolder:
 
     problem      why it is not writable; empty if it is
     file_system  as Linux names it
-    used_bytes   index file size; 0 if missing
     writer       process with the writer lock
 
-    >>> inspect_folder(Path("/")).free_bytes > 0
+    >>> inspect_folder(Path("/"), map_bytes_max=None).room.free_bytes > 0
     True
     """
 
     problem: str
     file_system: str
-    free_bytes: int
-    used_bytes: int = 0
+    room: Room
     writer: Writer | None = None
 
 
-def inspect_folder(directory: Path) -> IndexFolder:
-    """Inspect an index's folder; leaves nothing in it."""
-    nearest = next(folder for folder in (directory.absolute(), *directory.absolute().parents) if folder.exists())
+def inspect_folder(directory: Path, map_bytes_max: int | None) -> IndexFolder:
+    """Inspect the folder of an index, which may grow to `map_bytes_max` bytes; leaves nothing in it."""
+    nearest = nearest_existing(directory)
     problem = ""
     try:
         with tempfile.TemporaryFile(dir=nearest) as file:
             file.write(b"\0")
     except OSError as error:
         problem = f"{nearest}: {error.strerror}"
-    data = directory / DATA_FILE
-    there = data.is_file()
+    room = room_of(directory, map_bytes_max)
     return IndexFolder(
         problem,
         file_system_of(nearest.resolve(), Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()),
-        shutil.disk_usage(nearest).free,
-        data.stat().st_size if there else 0,
-        writer_of(directory) if there else None,
+        room,
+        writer_of(directory) if room.file_bytes else None,
     )
 
 
@@ -106,15 +101,12 @@ def index_folder(index: Index, folder: IndexFolder) -> Iterator[Finding]:
 
 
 def _room(index: Index, folder: IndexFolder) -> Finding:
-    limit, free = index.map_bytes_max, f"{folder.free_bytes / 2**30:,.1f} GiB free"
-    if folder.free_bytes < ROOM_BYTES_MIN:
+    room, free = folder.room, f"{folder.room.free_bytes / 2**30:,.1f} GiB free"
+    if room.free_bytes < ROOM_BYTES_MIN:
         return wrong("room for the index", free, "make room, or set another index.directory")
-    if folder.used_bytes >= limit:
-        return wrong("room for the index", f"{limit:,} bytes are used", "raise index.map_bytes_max")
-    if limit - folder.used_bytes > folder.free_bytes:
-        remedy = f"watch the disk, or set index.map_bytes_max to at most {folder.used_bytes + folder.free_bytes:,}"
-        return advice("room for the index", f"{free}: the disk is full before NeardupIndexNearLimit warns", remedy)
-    return ok("room for the index", free)
+    if index.map_bytes_max is not None and room.file_bytes >= index.map_bytes_max:
+        return wrong("room for the index", f"{index.map_bytes_max:,} bytes are used", "raise index.map_bytes_max")
+    return ok("room for the index", f"{free}: the file can reach {room.bytes_max / 2**30:,.1f} GiB")
 
 
 def libraries(available: Mapping[str, bool], compression: str) -> Iterator[Finding]:

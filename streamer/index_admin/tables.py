@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
+from rich.filesize import decimal as decimal_size
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +14,15 @@ from streamer.explain.plain_table import PlainTable
 from streamer.explain.printable import printable
 
 BAR_CHARACTERS = 40
+
+
+def decimal(count: float) -> str:
+    """Bytes in words.
+
+    >>> decimal(93_123_456_789)
+    '93.1 GB'
+    """
+    return decimal_size(round(count), precision=1)
 
 
 @contextmanager
@@ -61,8 +71,15 @@ def _sizes(values: Mapping[str, Any]) -> Table:
         rows.add_row("expired", values["expired_below"], "documents with lower numbers, no longer matched")
     rows.add_row("forgotten", values["forgotten"], "no longer matched")
     rows.add_row("journal rows", values["journal_rows"], "positions decided")
-    share = 100 * values["used_bytes"] / values["map_bytes_max"]
-    rows.add_row("bytes", values["used_bytes"], f"{share:.2g} % of index.map_bytes_max")
+    share, reach = 100 * values["used_bytes"] / values["bytes_max"], decimal(values["bytes_max"])
+    free = decimal(values["disk_free_bytes"])
+    rows.add_row(
+        "bytes", values["used_bytes"], f"{share:.2g} % of the {reach} that it can reach; the disk has {free} free"
+    )
+    if values["bytes_per_million"]:
+        millions = (values["bytes_max"] - values["used_bytes"]) / values["bytes_per_million"]
+        told = f"a million decided documents, so far; there is room for {millions:,.3g} million more"
+        rows.add_row("bytes a million", round(values["bytes_per_million"]), told)
     readers = ", ".join(str(reader["process"]) for reader in values["readers"])
     rows.add_row("reading processes", len(values["readers"]), readers)
     return rows
@@ -70,6 +87,7 @@ def _sizes(values: Mapping[str, Any]) -> Table:
 
 def _parts(values: Mapping[str, Any]) -> Table:
     sizes, per_entry = ("bytes", "bytes an entry"), values["bytes_per_entry"]
+    # Pages that no part uses now: those that compaction left behind, and later writes take.
     largest = sorted(values["table_bytes"].items(), key=lambda part: -part[1])
     rows = ((name, size, f"{per_entry[name]:,.1f}" if name in per_entry else "") for name, size in largest)
     return PlainTable("part", *sizes, rows=rows, ids=("part",), right=sizes)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Decided, Document, Index, Kind, Match, Parameters, Source, errors, minhash, second_look
-from index.tools import Age, BucketSizes, Finding, readers, survey
+from index.tools import Age, BucketSizes, Finding, readers, room_of, survey
 from streamer.errors import SettingsError
 from streamer.explain.positions import place_as_json, position_text, time_text
 from streamer.explain.texts import comparable_scheme
@@ -23,6 +23,9 @@ from streamer.fingerprint.scheme import Scheme, key_for, knows_key
 from streamer.records.decode import bounded_id
 from streamer.service.wiring import open_with_scheme, usable_directory
 from streamer.settings.settings import Settings
+
+GROWTH_ROWS_MIN = 10_000
+"""An index of fewer documents is mostly what every index has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,9 @@ def statistics(index: Index, settings: Settings, committed: Mapping[Source, int]
     """
     counted = index.statistics()
     surveyed = survey(index)
+    room = room_of(settings.index.directory, settings.index.map_bytes_max)
     entries = counted.entries + counted.exact_entries
+    table_bytes = {**counted.table_bytes, "free": counted.used_bytes - sum(counted.table_bytes.values())}
     return {
         "directory": str(settings.index.directory),
         "parameters": parameters_as_json(index.parameters),
@@ -103,9 +108,13 @@ def statistics(index: Index, settings: Settings, committed: Mapping[Source, int]
         "forgotten": counted.forgotten,
         "journal_rows": counted.journal_rows,
         "used_bytes": counted.used_bytes,
-        "map_bytes_max": settings.index.map_bytes_max,
-        "table_bytes": dict(counted.table_bytes),
-        "bytes_per_entry": {name: size / entries for name, size in counted.table_bytes.items() if entries},
+        "bytes_max": room.bytes_max,
+        "disk_free_bytes": room.free_bytes,
+        "bytes_per_million": (
+            1e6 * counted.used_bytes / counted.journal_rows if counted.journal_rows >= GROWTH_ROWS_MIN else None
+        ),
+        "table_bytes": table_bytes,
+        "bytes_per_entry": {name: size / entries for name, size in table_bytes.items() if entries},
         "compaction": surveyed.stats._asdict(),
         "buckets": _histogram(surveyed.buckets),
         "sources": _sources(index, surveyed.ages, committed),

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import structlog
 
-from index.tools import writer_of
+from index.tools import room_of, writer_of
 from streamer.ask.service import AskService
 from streamer.ask.status import Status
 from streamer.errors import NoRoomForMetrics, ProcessRefused
@@ -140,7 +140,6 @@ class Supervisor:
         with tempfile.TemporaryDirectory(prefix="streamer-metrics-") as directory:
             metrics.prepare(Path(directory), worker=None)
             measures = metrics.Metrics()
-            measures.set(definitions.INDEX_BYTES_MAX, self._settings.index.map_bytes_max)
             measures.set(definitions.SHADOW, self._settings.route.shadow)
             if self._settings.route.shadow:
                 log.warning("shadow mode: near-duplicates go to the unique topic too", setting="route.shadow")
@@ -290,11 +289,21 @@ class Supervisor:
         if (watched := self._heartbeats.watched_hosts()) is not None:
             measures.show_hosts(watched)
         measures.show_workers({state.value: states.count(state) for state in State})
+        if any(slot.part in (None, "decide") for slot in self._slots):
+            self._show_room(measures)
         for worker in seen:
             age_seconds = worker.contact_age_seconds
             contact_seconds = self._begun_seconds if age_seconds is None else time.time() - age_seconds
             measures.set(definitions.BROKER_CONTACT, contact_seconds, worker.number)
             measures.set(definitions.BATCH_AGE, worker.batch_age_seconds, worker.number)
+
+    def _show_room(self, measures: metrics.Metrics) -> None:
+        index = self._settings.index
+        # A disk that does not answer is the workers' to report.
+        with suppress(OSError):
+            room = room_of(index.directory, index.map_bytes_max)
+            measures.set(definitions.INDEX_BYTES_MAX, room.bytes_max)
+            measures.set(definitions.INDEX_DISK_FREE_BYTES, room.free_bytes)
 
     def _end_workers(self) -> None:
         """Ask the workers to end, wait for a batch's duration, then kill. A kill costs only a replay."""

@@ -98,8 +98,8 @@ class Index(Section):
     """MinHash: the share of a document's shingles that its original may lack (neardup.new). A document with more new text goes to
     the unique topic with the verdict extends and the reason new-text. 1: any. A restart applies another value.
     """
-    map_bytes_max: int = Field(2**40, ge=2**20)
-    """The index file never grows beyond this."""
+    map_bytes_max: int | None = Field(None, ge=2**20)
+    """The index file never grows beyond this; unset, its disk is the limit."""
     entries_max: int | None = Field(None, ge=1)
     """Only this many newest documents count."""
     age_max_hours: float | None = Field(None, ge=0.001)

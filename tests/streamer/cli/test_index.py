@@ -90,7 +90,9 @@ def test_stats_say_how_large_the_index_is_and_how_far_it_came(index: Path, corpu
     assert (found["entries"], found["exact_entries"], found["forgotten"], found["journal_rows"]) == (2, 1, 0, 7)
     assert (found["parameters"]["scheme"], found["parameters"]["similarity_min"]) == ("minhash", 0.7)
     assert "distance_max" not in found["parameters"]
-    assert 0 < sum(found["table_bytes"].values()) <= found["used_bytes"]
+    assert sum(found["table_bytes"].values()) == found["used_bytes"] < found["bytes_max"]
+    assert found["bytes_max"] - found["disk_free_bytes"] == (index / "data.mdb").stat().st_size
+    assert found["bytes_per_million"] is None
     assert found["bytes_per_entry"]["log"] == found["table_bytes"]["log"] / 3
     assert found["compaction"] == {
         "memtable_entries": 2, "frozen_entries": 0, "removals": 0, "progress": 1.0, "segments": 0,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from index.tools import Writer
+from index.tools import Room, Writer
 from streamer.doctor import machine
 from streamer.doctor.finding import Finding, State
 from streamer.doctor.machine import IndexFolder
@@ -17,7 +17,7 @@ from streamer.observe.http import HttpServer
 from streamer.settings.settings import Decode, Fingerprint, Index, Kafka, Observe, Settings
 from streamer.text import main_text
 
-GOOD = IndexFolder("", "ext4", 2**40)
+GOOD = IndexFolder("", "ext4", Room(0, 2**40, 2**30))
 SETTINGS = Settings(index=Index(map_bytes_max=2**30))
 
 
@@ -37,9 +37,8 @@ def test_a_folder_on_a_local_disk_with_room_is_well() -> None:
         (replace(GOOD, file_system="fuse.sshfs"), State.WRONG, "is on fuse.sshfs"),
         (replace(GOOD, file_system="overlay"), State.ADVICE, "vanishes with its container"),
         (replace(GOOD, file_system="tmpfs"), State.ADVICE, "is on tmpfs"),
-        (replace(GOOD, free_bytes=2**20), State.WRONG, "make room"),
-        (replace(GOOD, free_bytes=2**29), State.ADVICE, "index.map_bytes_max to at most 536,870,912"),
-        (replace(GOOD, used_bytes=2**30), State.WRONG, "raise index.map_bytes_max"),
+        (replace(GOOD, room=Room(0, 2**20, 2**20)), State.WRONG, "make room"),
+        (replace(GOOD, room=Room(2**30, 2**40, 2**30)), State.WRONG, "raise index.map_bytes_max"),
         (replace(GOOD, writer=Writer(7, "streamer run", stopped=True)), State.WRONG, "kill -CONT 7"),
     ],
 )
@@ -54,16 +53,16 @@ def test_a_process_that_writes_now_is_nothing_to_mend() -> None:
 
 
 def test_looking_at_a_folder_leaves_nothing_there(tmp_path: Path) -> None:
-    folder = machine.inspect_folder(tmp_path / "not" / "yet")
+    folder = machine.inspect_folder(tmp_path / "not" / "yet", map_bytes_max=None)
     assert list(tmp_path.iterdir()) == []
     assert folder.problem == ""
-    assert folder.free_bytes > 0
+    assert folder.room.bytes_max == folder.room.free_bytes > 0
     assert folder.file_system
 
 
 def test_a_folder_below_a_file_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    assert "Not a directory" in machine.inspect_folder(tmp_path / "file" / "index").problem
+    assert "Not a directory" in machine.inspect_folder(tmp_path / "file" / "index", map_bytes_max=None).problem
 
 
 MOUNTS = [
