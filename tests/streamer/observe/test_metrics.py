@@ -73,6 +73,7 @@ def see_everything(measures: metrics.Metrics) -> None:
         (definitions.INDEX_BYTES, 4_096),
         (definitions.STORIES, 2),
         (definitions.INDEX_BYTES_MAX, 2**40),
+        (definitions.INDEX_DISK_FREE_BYTES, 2**41),
         (definitions.SHADOW, True),
         (definitions.AUDIT_SAMPLED, 900),
         (definitions.AUDIT_KEPT_HOSTS, 1),
