@@ -104,7 +104,7 @@ def outcomes(language: Language, pages: int, count: int, turns: int) -> Iterator
     """Outcome of every kind."""
     settings = Settings.model_validate({"decode": {"id": "/id", "host": "/host"}, "fingerprint": {"key": "public"}})
     for kind, batches, first in crawls(language, pages, count, turns):
-        with tempfile.TemporaryDirectory() as directory, Filter.open(directory, settings) as documents:
+        with tempfile.TemporaryDirectory() as directory, Filter(directory, settings) as documents:
             verdicts = [[answer.verdict for answer in documents.admit(batch)] for batch in batches][first:]
         again = [verdict for batch in verdicts for verdict in batch]
         yield Outcome(kind, language, len(again), sum(verdict in _DELIVERED for verdict in again))

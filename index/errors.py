@@ -1,12 +1,48 @@
 """Errors that the index raises on purpose."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 
 class IndexProblem(Exception):
     """Base of all index errors; the message says what to do."""
 
 
+class Difference(NamedTuple):
+    """A parameter with the value in the index and the one that is asked; None: not set.
+
+    >>> str(Difference("bits", "64", None))
+    'bits: stored 64, asked (not set)'
+    """
+
+    name: str
+    stored: str | None
+    asked: str | None
+
+    def __str__(self) -> str:
+        stored, asked = ("(not set)" if value is None else value for value in (self.stored, self.asked))
+        return f"{self.name}: stored {stored}, asked {asked}"
+
+
 class ParametersDiffer(IndexProblem):
     """The index on disk has other parameters than requested."""
+
+    def __init__(self, where: str, differences: Sequence[Difference]) -> None:
+        """where: the index's name in the message."""
+        self.where, self.differences = where, differences
+        thresholds = any(each.name.endswith(("distance_max", "similarity_min", "cosine_min")) for each in differences)
+        lines = [
+            f"The index in {where} was built with other settings:",
+            *(f"  {each}" for each in differences),
+            *(["Thresholds may be stricter than the stored ones, not looser."] if thresholds else []),
+            "Use the stored settings, rebuild the index with these (streamer index rebuild DIRECTORY), or begin a new one in "
+            "another directory (index.directory).",
+        ]
+        super().__init__("\n".join(lines))
+
+
+class StateDiffers(IndexProblem):
+    """The state of a flow was made with other parameters than requested."""
 
 
 class FormatUnknown(IndexProblem):

@@ -2,7 +2,7 @@
 
     from streamer import Filter, load_settings
 
-    with Filter.open("index-data", load_settings()) as documents_seen:
+    with Filter("index-data", load_settings()) as documents_seen:
         answers = documents_seen.check([{"id": "1", "text": "..."}])
 
 docs/api.md describes the rest. Names are loaded when they are first asked for, so that importing `streamer` is cheap.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, Insert
-from index.errors import FormatUnknown, ParametersDiffer
+from index.errors import Difference, FormatUnknown, ParametersDiffer
 from index.matching.frame import FrameRule
 from index.matching.minhash import Banding
 from index.matching.root import RootRule
@@ -25,8 +25,6 @@ _PARTS: Mapping[str, tuple[Callable[[Any], dict[str, Any]], Callable[..., Any]]]
     "frames": (asdict, FrameRule),
 }
 """Optional parts of the parameters: their fields, and the reverse."""
-
-_THRESHOLDS = {"distance_max", "similarity_min", "look.cosine_min", "look.similarity_min", "root.distance_max"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +234,7 @@ class Parameters:
         if "scheme" in names:
             names = ["scheme"]
         if names:
-            lines = [f"  {name}: stored {_shown(ours, name)}, asked {_shown(theirs, name)}" for name in names]
-            raise ParametersDiffer(
-                f"The index in {where} was built with other settings:\n"
-                + "\n".join(lines)
-                + ("\nThresholds may be stricter than the stored ones, not looser." if _THRESHOLDS & {*names} else "")
-                + "\nUse the stored settings, rebuild the index with these (streamer index rebuild DIRECTORY), or begin a new "
-                "one in another directory (index.directory)."
-            )
+            raise ParametersDiffer(where, [Difference(name, ours.get(name), theirs.get(name)) for name in names])
 
     def by_name(self) -> dict[str, str]:
         """Every setting as text, by its name in messages."""
@@ -252,7 +243,3 @@ class Parameters:
         for part, fields in {**self._parts(), "fingerprint": self.fingerprint}.items():
             settings |= {f"{part}.{name}": str(value) for name, value in fields.items()}
         return settings
-
-
-def _shown(values: Mapping[str, str], name: str) -> str:
-    return values.get(name, "(not set)")

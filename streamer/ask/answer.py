@@ -18,8 +18,8 @@ class Answer:
     similarity         to the original, 0 to 1, if the index measures it
     distance           to the original in bits, if the index measures it
     relation           to the original: same, edited, shorter, longer or contained
-    length             the document's length divided by the original's
-    new                estimated share of its text that the original lacks, if the index measures it
+    length_ratio       the document's length divided by the original's
+    new_share          estimated share of its text that the original lacks, if the index measures it
     original_position  name/partition/offset
     detail             what is wrong with a dead letter, for people
     replayed           whether an earlier call decided this position
@@ -32,8 +32,8 @@ class Answer:
     similarity: float | None = None
     distance: int | None = None
     relation: str | None = None
-    length: float | None = None
-    new: float | None = None
+    length_ratio: float | None = None
+    new_share: float | None = None
     original_id: str | None = None
     original_position: str | None = None
     detail: str | None = None
@@ -44,5 +44,6 @@ def answer_of(decision: Decision, position: str) -> Answer:
     """Answer for a decision; without an id, it has the document's `position` as its id."""
     shown: dict[str, Any] = {field.name: getattr(decision, field.name, None) for field in fields(Answer)}
     shown["id"] = None if decision.id == position else decision.id
+    shown |= {"length_ratio": decision.length, "new_share": decision.new}
     shown |= {"verdict": decision.verdict.label, "kept": DESTINATIONS[decision.verdict] is Destination.UNIQUE}
     return Answer(**shown)

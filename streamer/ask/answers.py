@@ -68,7 +68,7 @@ class Answers:
     """Answers the HTTP API's questions from one open filter.
 
     >>> from streamer.settings.settings import Settings
-    >>> with Filter.open(folder) as opened:
+    >>> with Filter(folder) as opened:
     ...     reply = Answers(opened, Settings()).answer("check", b'{"documents": [{"text": "one text"}]}')
     >>> orjson.loads(reply.body)["answers"][0]["verdict"]
     'unique'

@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from threading import Lock
-from typing import Self
+from typing import Any, overload
 
 import xxhash
 
-from index import Decisions, Entries, Index, Source, Turn
+from index import Decisions, Entries, Source, Turn, Verdict, errors
 from streamer.ask.answer import Answer, answer_of
 from streamer.errors import SettingsError
 from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.fingerprints import hexadecimal
-from streamer.fingerprint.scheme import Scheme, measure_of
+from streamer.fingerprint.scheme import measure_of
 from streamer.records.any_json import dumps
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Record
 from streamer.records.route import explain
 from streamer.service.whole import StreamNames
 from streamer.service.wiring import open_with_scheme
-from streamer.settings.settings import Settings
+from streamer.settings.settings import Settings, load
 
 Value = Mapping[str, object] | bytes
 """A document: a mapping with the fields of `decode` (by default `id`, `title`, `text`), or a record's value as bytes."""
@@ -34,61 +34,97 @@ _CHECKED = Source("check", 0)
 class Filter(AbstractContextManager["Filter"]):
     """An open index that decides on documents; a thread-safe context manager.
 
-    After `close`, and in a forked child, `check`, `admit` and `position` raise IndexClosed. A child opens a filter of its own.
-
-    `check` only reads. `admit` decides, and unique documents enter the index.
-
     >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder, Filter.open(folder) as opened:
-    ...     [answer.verdict for answer in opened.admit([{"text": "one text"}, {"text": "one text"}])]
+    >>> with TemporaryDirectory() as folder, Filter(folder, text="/body") as seen:
+    ...     [answer.verdict for answer in seen.admit([{"body": "one text"}, {"body": "one text"}])]
     ['unique', 'duplicate']
+
+    `check` only reads. `admit` decides, and unique documents enter the index. Both take a document or several, and give an
+    answer or a list of them. `document in seen` is whether the filter would drop it, and `len` counts the entries.
 
     A filter numbers its documents from 0, and decides each position once: a second call gets the same answer
     (`Answer.replayed`). A caller stores `position` with its commit. After a crash, it repeats `admit` from there with
     the same documents.
+
+    After `close`, and in a forked child, every call but `close` and `repr` raises IndexClosed. A child opens a filter of its
+    own.
     """
 
-    def __init__(self, index: Index, settings: Settings, scheme: Scheme, source: Source, *, read_only: bool) -> None:
-        self.index = index
-        """The index, for further operations."""
-        self._measure = measure_of(settings, index.parameters)
-        self._decoder = Decoder(settings.decode)
-        self._scheme, self._source, self._read_only = scheme, source, read_only
-        self._admitting = Lock()
-        self._names = StreamNames(index)
-        self._closing = ExitStack()
-        self._position: int | None = None
-        self._has_begun = False
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         directory: str | os.PathLike[str],
-        settings: Settings | None = None,
+        settings: Settings | Mapping[str, Any] | None = None,
         *,
+        similarity_min: float | None = None,
+        id: str | None = None,  # noqa: A002 - the setting's name
+        title: str | None = None,
+        text: str | None = None,
+        host: str | None = None,
+        markup: str | None = None,
         source: str | None = None,
         read_only: bool = False,
-    ) -> Self:
+    ) -> None:
         """Open or create the index in `directory`, also while a service uses it.
 
-        settings   from `streamer.load_settings`; by default `Settings()`. Those that change fingerprints must match the index;
-                   `index.directory` is ignored
-        source     name for this caller's documents, held by one process at a time; `position` continues after its last one.
-                   None: a new source, whose positions end with `close`
-        read_only  allow `check` only, on an existing index
+        settings        a mapping from `section.key` to a value, or what `streamer.load_settings` gives; None: the defaults. Those
+                        that change fingerprints must match the index; `index.directory` is ignored
+        similarity_min  `minhash.similarity_min`
+        id, title, text, host
+                        JSON pointers of `decode`, such as "/body"
+        markup          `fingerprint.markup`
+        source          name for this caller's documents, held by one process at a time; `position` continues after its last
+                        one. None: a new source, whose positions end with `close`
+        read_only       allow `check` only, on an existing index
 
-        Raises SettingsError, IndexProblem (`index.errors`).
+        Raises SettingsError, IndexProblem (`index.errors`); TypeError for single settings beside a `Settings`.
         """
-        chosen = (settings or Settings()).replaced(index={"directory": Path(directory)})
-        stream = f"filter:{uuid.uuid4().hex if source is None else source}"
+        named = {
+            "minhash.similarity_min": similarity_min,
+            "decode.id": id,
+            "decode.title": title,
+            "decode.text": text,
+            "decode.host": host,
+            "fingerprint.markup": markup,
+        }
+        chosen = _chosen(settings, {key: value for key, value in named.items() if value is not None})
+        chosen = chosen.replaced(index={"directory": Path(directory)})
+        self._directory, self._read_only = os.fspath(directory), read_only
+        self._source = Source(f"filter:{uuid.uuid4().hex if source is None else source}", 0)
+        self._decoder = Decoder(chosen.decode)
+        self._admitting = Lock()
+        self._position: int | None = None
+        self._has_begun = False
         with ExitStack() as opening:
-            index, scheme = open_with_scheme(chosen, read_only=read_only)
-            opening.enter_context(index)
-            opened = cls(index, chosen, scheme, Source(stream, 0), read_only=read_only)
+            self.index, self._scheme = open_with_scheme(chosen, read_only=read_only)
+            """The index, for further operations."""
+            opening.enter_context(self.index)
             if source is not None and not read_only:
                 opening.callback(_take_source(Path(directory), source).give_back)
-            opened._closing = opening.pop_all()
-        return opened
+            self._closing = opening.pop_all()
+        self._measure = measure_of(chosen, self.index.parameters)
+        self._names = StreamNames(self.index)
+
+    def __repr__(self) -> str:
+        try:
+            state = f"{len(self):,} entries"
+        except errors.IndexProblem as problem:
+            state = "closed" if isinstance(problem, errors.IndexClosed) else type(problem).__name__
+        return f"<Filter {self._directory!r}: {state}>"
+
+    def __len__(self) -> int:
+        """Entries, those of short texts too. Raises IndexClosed."""
+        statistics = self.index.statistics()
+        return statistics.entries + statistics.exact_entries
+
+    def __bool__(self) -> bool:
+        """True: an empty filter is one."""
+        return True
+
+    def __contains__(self, document: object) -> bool:
+        """Whether the filter would drop this document as a near-duplicate. Raises as `check`, TypeError for several."""
+        if not isinstance(document, Mapping | bytes):
+            raise TypeError(f"a document is a mapping or bytes, not {type(document).__name__}")
+        return self.check(document).verdict == Verdict.DUPLICATE.label
 
     def close(self) -> None:
         """Close the index; may be repeated."""
@@ -106,16 +142,26 @@ class Filter(AbstractContextManager["Filter"]):
             self._position = 0 if applied is None else applied.offset
         return self._position
 
-    def check(self, documents: Iterable[Value]) -> list[Answer]:
+    @overload
+    def check(self, documents: Value) -> Answer: ...
+    @overload
+    def check(self, documents: Iterable[Value]) -> list[Answer]: ...
+    def check(self, documents: Value | Iterable[Value]) -> Answer | list[Answer]:
         """Answer as `admit` would for each document alone; reads only, and waits for no writer.
 
         The documents' times do not advance an age limit of entries. Raises TypeError for a value of another type,
         IndexDamaged, IndexClosed.
         """
         self.index.require_open()
+        if isinstance(documents, Mapping | bytes):
+            return self.check([documents])[0]
         return self._answers(_records(documents, _CHECKED, 0), self.index.check)
 
-    def admit(self, documents: Iterable[Value], *, position: int | None = None) -> list[Answer]:
+    @overload
+    def admit(self, documents: Value, *, position: int | None = None) -> Answer: ...
+    @overload
+    def admit(self, documents: Iterable[Value], *, position: int | None = None) -> list[Answer]: ...
+    def admit(self, documents: Value | Iterable[Value], *, position: int | None = None) -> Answer | list[Answer]:
         """Decide documents in order, each compared with the earlier ones too, in one synced transaction: all or none.
 
         position  position of the first document, by default `Filter.position`; may leave gaps. Decided positions keep their
@@ -130,6 +176,8 @@ class Filter(AbstractContextManager["Filter"]):
             raise ValueError("the filter is open with read_only=True: it can only check")
         if position is not None and position < 0:
             raise ValueError(f"position must be at least 0, not {position}")
+        if isinstance(documents, Mapping | bytes):
+            return self.admit([documents], position=position)[0]
         with self._admitting:
             begin = self.position if position is None else position
             records = _records(documents, self._source, begin)
@@ -164,7 +212,17 @@ class Filter(AbstractContextManager["Filter"]):
         return [answer_of(each, record.position) for each, record in zip(explained, records, strict=True)]
 
 
-def _records(documents: Iterable[Value], source: Source, begin: int) -> list[Record]:
+def _chosen(settings: Settings | Mapping[str, Any] | None, named: Mapping[str, Any]) -> Settings:
+    if isinstance(settings, Settings):
+        if named:
+            raise TypeError(f"settings are a Settings already: set {', '.join(named)} there, or give a mapping")
+        return settings
+    return load(None, {**(settings or {}), **named}, environment={}, over_files=True)
+
+
+def _records(documents: Iterable[Value] | str, source: Source, begin: int) -> list[Record]:
+    if isinstance(documents, str):
+        raise TypeError('a document is a mapping or bytes: write {"text": ...}')
     return [
         Record(source, source.stream, offset, None, _value(offset - begin, document), 0)
         for offset, document in enumerate(documents, begin)

@@ -172,7 +172,7 @@ def answer_questions(settings: Settings, connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         # Not read-only: such a filter would continue with a removed or replaced index.
-        with Filter.open(settings.index.directory, settings) as opened:
+        with Filter(settings.index.directory, settings) as opened:
             answers = Answers(opened, settings, _records_at(settings) if settings.ask.texts else None)
             answers.warm_up()
             # A collection over all imports takes 65 ms, as long as forty answers, and frees nothing.

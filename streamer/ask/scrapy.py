@@ -18,7 +18,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from itemadapter import ItemAdapter
@@ -56,7 +55,7 @@ class NearDuplicates:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Open the index. Raises SettingsError or IndexProblem, which stops the crawl at its start."""
         settings, index = filter_settings(crawler.settings), crawler.settings.get("NEARDUP_INDEX")
-        return cls(Filter.open(settings.index.directory if index is None else index, settings), _stats(crawler))
+        return cls(Filter(settings.index.directory if index is None else index, settings), _stats(crawler))
 
     async def process_item(self, item: Any, spider: object = None) -> Any:  # noqa: ARG002
         """Return the item. Raises DropItem with the original."""
@@ -144,8 +143,7 @@ class Batcher(Generic[Value, Result]):
 def filter_settings(settings: BaseSettings) -> Settings:
     """The filter's settings from Scrapy's. Raises SettingsError, with one line per problem."""
     file, chosen = settings.get("NEARDUP_CONFIG"), settings.getdict("NEARDUP_SETTINGS")
-    overrides = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in chosen.items()]
-    return load(None if file is None else Path(file), overrides)
+    return load(file, chosen)
 
 
 class _WithBytes(ScrapyJSONEncoder):

@@ -10,6 +10,7 @@ from index import Guard, Index, Parameters, Recrawl, Retention, errors
 from streamer.audit.auditor import Auditor
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint import scheme as schemes
+from streamer.fingerprint.differences import by_settings
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.first_look import MissingHosts
@@ -71,9 +72,11 @@ def _open(
 
 @contextmanager
 def usable_directory(settings: Settings) -> Iterator[None]:
-    """Translate system errors at opening an index into SettingsError about index.directory."""
+    """Translate system errors at opening an index into SettingsError about index.directory, and columns into settings."""
     try:
         yield
+    except errors.ParametersDiffer as problem:
+        raise by_settings(problem, settings.fingerprint.scheme) from None
     except OSError as error:
         if error.errno in FILE_LIMITS:
             # The folder is not the cause.
@@ -189,5 +192,6 @@ _EXIT_CODES: dict[type[errors.IndexProblem], int] = {
     errors.GivingBack: os.EX_TEMPFAIL,
     errors.IndexDamaged: os.EX_DATAERR,
     errors.ParametersDiffer: os.EX_CONFIG,
+    errors.StateDiffers: os.EX_CONFIG,
     errors.FormatUnknown: os.EX_CONFIG,
 }

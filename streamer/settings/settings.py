@@ -287,8 +287,8 @@ def locale_name(environment: Mapping[str, str] | None = None) -> str:
 
 
 def load(
-    file: Path | None = None,
-    overrides: Sequence[str] = (),
+    file: str | os.PathLike[str] | None = None,
+    overrides: Sequence[str] | Mapping[str, Any] = (),
     environment: Mapping[str, str] | None = None,
     *,
     over_files: bool = False,
@@ -297,7 +297,7 @@ def load(
     """Load the settings for this run.
 
     file         a TOML file; None: the one that STREAMER_CONFIG names, if any
-    overrides    `section.key=value`, as given with --set
+    overrides    `section.key=value`, as given with --set; or a mapping from `section.key` to a value
     environment  None: the process's own
     over_files   the run sends nothing to Kafka, so Kafka's sizes bound nothing
     preset       a name in METHOD_PRESETS, in place of the method in file and environment. Overrides win over it, and must
@@ -307,10 +307,10 @@ def load(
     unsets a setting that may be unset. Raises SettingsError with one line per problem.
     """
     variables = os.environ if environment is None else environment
-    if file is None and variables.get("STREAMER_CONFIG"):
-        file = Path(variables["STREAMER_CONFIG"])
+    named = variables.get("STREAMER_CONFIG") if file is None else file
+    path = Path(named) if named else None
     whole = None if preset is None else Preset(preset, METHOD_PRESETS[preset], METHOD_KEYS)
-    values, problems = gather(Settings, file, overrides, variables, whole)
+    values, problems = gather(Settings, path, overrides, variables, whole)
     try:
         settings = Settings.model_validate(nested(values), context={"over_files": over_files})
     except ValidationError as error:

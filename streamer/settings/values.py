@@ -114,7 +114,7 @@ class Preset:
 def gather(
     model: type[BaseModel],
     file: Path | None,
-    overrides: Sequence[str],
+    overrides: Sequence[str] | Mapping[str, Any],
     environment: Mapping[str, str],
     preset: Preset | None = None,
 ) -> tuple[dict[str, Given], list[str]]:
@@ -258,7 +258,14 @@ def _from_environment(settings: Mapping[str, FieldInfo], environment: Mapping[st
             yield _unknown(name, "variable", [*keys, PREFIX + "CONFIG"])
 
 
-def _from_overrides(settings: Mapping[str, FieldInfo], overrides: Sequence[str]) -> _Entries:
+def _from_overrides(settings: Mapping[str, FieldInfo], overrides: Sequence[str] | Mapping[str, Any]) -> _Entries:
+    if isinstance(overrides, Mapping):
+        for key, value in overrides.items():
+            if key in settings:
+                yield key, Given(parse(settings[key], value) if isinstance(value, str) else value, "given in Python")
+            else:
+                yield _unknown(key, "given in Python", settings)
+        return
     for override in overrides:
         key, equals, text = override.partition("=")
         key = key.strip()

@@ -21,7 +21,7 @@ TEXTS = reprints("zh", 0, articles=ARTICLES, hosts=1).texts
 @pytest.fixture(params=["public", "secret"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Filter]:
     settings = load_settings(overrides=[f"fingerprint.key={request.param}"])
-    with Filter.open(tmp_path / "index", settings) as filtering:
+    with Filter(tmp_path / "index", settings) as filtering:
         yield filtering
 
 

@@ -80,7 +80,7 @@ class Asked:
 @contextmanager
 def asked_service(directory: Path, *overrides: str) -> Iterator[Asked]:
     settings = settings_for(directory, *overrides)
-    with Filter.open(directory, settings, source="known") as known:
+    with Filter(directory, settings, source="known") as known:
         if known.position == 0:
             known.admit(KNOWN)
     asked = Asked(settings)

@@ -19,7 +19,7 @@ TEXT = "In the harbour of the small town the fishermen mended their nets and spo
 
 @pytest.fixture
 def known(tmp_path: Path) -> Iterator[Filter]:
-    with Filter.open(tmp_path, source="known") as opened:
+    with Filter(tmp_path, source="known") as opened:
         yield opened
 
 
@@ -65,7 +65,7 @@ def test_too_many_documents_are_refused_with_the_setting() -> None:
 
 def test_where_the_format_is_text_a_document_is_a_string(tmp_path: Path) -> None:
     settings = load(None, ["decode.format=text"], {})
-    with Filter.open(tmp_path, settings) as opened:
+    with Filter(tmp_path, settings) as opened:
         opened.admit([TEXT.encode()])
         status, answer = told(opened, "check", orjson.dumps({"documents": [TEXT]}), settings)
     assert (status, answer["answers"][0]["verdict"]) == (200, "duplicate")  # type: ignore[index]
@@ -113,7 +113,7 @@ def test_the_newest_unequal_pairs_are_told_newest_first(known: Filter) -> None:
 
 
 def test_the_pairs_of_a_host_are_those_of_no_other(tmp_path: Path) -> None:
-    with Filter.open(tmp_path, load(None, ["decode.host=/url"], {})) as opened:
+    with Filter(tmp_path, load(None, ["decode.host=/url"], {})) as opened:
         hosts = ["a.example", "a.example", "b.example"]
         opened.admit(
             [{"id": str(at), "text": f"{TEXT} {at} boats", "url": f"https://{host}/"} for at, host in enumerate(hosts)]
@@ -151,7 +151,7 @@ def test_whole_texts_have_all_places_that_differ(known: Filter) -> None:
 )
 def test_a_host_is_asked_for_by_any_of_its_names(tmp_path: Path, scope: str, names: list[str]) -> None:
     settings = load(None, [f"decode.host_scope={scope}", "index.directory=unused"], {})
-    with Filter.open(tmp_path, settings) as opened:
+    with Filter(tmp_path, settings) as opened:
         urls = [f"https://xn--bcher-kva.example/{place}" for place in range(3)]
         opened.admit([{"id": url, "text": TEXT * (place + 2)} for place, url in enumerate(urls)])
         opened.admit([{"id": f"{urls[0]}/again", "text": TEXT * 2 + "Nobody was hurt."}])

@@ -54,16 +54,16 @@ def test_admitting_says_what_the_service_says_of_the_same_documents(tmp_path: Pa
         (line["verdict"], line["reason"], line.get("similarity"), line["distance"], line["original"])
         for line in lines_of(tmp_path / "out")
     ]
-    with Filter.open(tmp_path / "library", settings) as library:
+    with Filter(tmp_path / "library", settings) as library:
         answers = [*library.admit(lines[:120]), *library.admit(lines[120:])]
     assert {answer.verdict for answer in answers} >= {"unique", "duplicate", "dead-letter"}
     assert [told(answer) for answer in answers] == expected
-    with Filter.open(tmp_path / "service", settings, read_only=True) as beside:
+    with Filter(tmp_path / "service", settings, read_only=True) as beside:
         assert {answer.verdict for answer in beside.check(lines) if answer.kept} == {"undecidable"}
 
 
 def test_a_check_changes_nothing_and_admitting_then_says_the_same(tmp_path: Path) -> None:
-    with Filter.open(tmp_path) as seen:
+    with Filter(tmp_path) as seen:
         assert [told(each) for each in seen.check([{"id": "a", "text": TEXT}])] == [
             ("unique", "no-match", None, None, None)
         ]
@@ -82,11 +82,11 @@ def test_a_check_changes_nothing_and_admitting_then_says_the_same(tmp_path: Path
 
 def test_a_caller_that_died_before_its_own_commit_asks_again_and_hears_the_same(tmp_path: Path) -> None:
     documents = [{"id": "a", "text": TEXT}, {"id": "b", "text": NEAR}]
-    with Filter.open(tmp_path, source="crawl") as seen:
+    with Filter(tmp_path, source="crawl") as seen:
         assert seen.position == 0
         first = seen.admit(documents)
         assert seen.position == 2
-    with Filter.open(tmp_path, source="crawl") as seen:
+    with Filter(tmp_path, source="crawl") as seen:
         assert seen.position == 2
         again = seen.admit(documents, position=0)
         assert again == [replace(each, replayed=True) for each in first]
@@ -96,7 +96,7 @@ def test_a_caller_that_died_before_its_own_commit_asks_again_and_hears_the_same(
 
 
 def test_a_part_of_a_batch_that_was_decided_keeps_its_answers(tmp_path: Path) -> None:
-    with Filter.open(tmp_path, source="crawl") as seen:
+    with Filter(tmp_path, source="crawl") as seen:
         seen.admit([{"text": TEXT}], position=5)
         assert seen.position == 6
         answers = seen.admit([{"text": OTHER}, {"text": OTHER}], position=5)
@@ -104,37 +104,37 @@ def test_a_part_of_a_batch_that_was_decided_keeps_its_answers(tmp_path: Path) ->
 
 
 def test_one_source_has_one_filter_at_a_time_and_openings_without_a_name_never_meet(tmp_path: Path) -> None:
-    command = "import sys; from streamer import Filter; Filter.open(sys.argv[1], source='crawl')"
-    with Filter.open(tmp_path, source="crawl"):
+    command = "import sys; from streamer import Filter; Filter(sys.argv[1], source='crawl')"
+    with Filter(tmp_path, source="crawl"):
         other = subprocess.run([sys.executable, "-c", command, tmp_path], capture_output=True, text=True, check=False)
     assert "source 'crawl' is open in another filter" in other.stderr
-    Filter.open(tmp_path, source="crawl").close()
+    Filter(tmp_path, source="crawl").close()
     for _ in range(2):
-        with Filter.open(tmp_path) as seen:
+        with Filter(tmp_path) as seen:
             (answer,) = seen.admit([{"text": OTHER}])
             assert not answer.replayed
 
 
 def test_a_filter_that_only_reads_decides_nothing_and_makes_no_index(tmp_path: Path) -> None:
     with pytest.raises(errors.IndexMissing):
-        Filter.open(tmp_path / "none", read_only=True)
+        Filter(tmp_path / "none", read_only=True)
     assert not (tmp_path / "none").exists()
-    Filter.open(tmp_path).close()
+    Filter(tmp_path).close()
     with (
-        Filter.open(tmp_path, read_only=True) as seen,
+        Filter(tmp_path, read_only=True) as seen,
         pytest.raises(ValueError, match="read_only=True: it can only check"),
     ):
         seen.admit([{"text": TEXT}])
 
 
 def test_an_index_of_other_settings_is_refused(tmp_path: Path) -> None:
-    Filter.open(tmp_path).close()
+    Filter(tmp_path).close()
     with pytest.raises(errors.ParametersDiffer):
-        Filter.open(tmp_path, settings_for(tmp_path, "fingerprint.scheme=simhash"), read_only=True)
+        Filter(tmp_path, settings_for(tmp_path, "fingerprint.scheme=simhash"), read_only=True)
 
 
 def test_what_cannot_be_decoded_is_a_dead_letter_and_what_is_no_document_an_error(tmp_path: Path) -> None:
-    with Filter.open(tmp_path) as seen:
+    with Filter(tmp_path) as seen:
         answers = seen.check([{"id": "a"}, b"no JSON", {"text": "half a pair \ud800", "number": 2**70}])
         assert [each.reason for each in answers] == ["no-text", "not-json", answers[2].reason]
         assert answers[2].verdict == "unique"
@@ -173,7 +173,7 @@ def refusals(seen: Filter) -> set[str]:
 
 
 def test_a_closed_filter_says_so_in_an_error_of_its_own(tmp_path: Path) -> None:
-    with Filter.open(tmp_path, source="crawl") as seen:
+    with Filter(tmp_path, source="crawl") as seen:
         seen.admit([{"text": TEXT}])
     assert refusals(seen) == {f"The index in {tmp_path} is closed. Open it again."}
     seen.close()
@@ -185,11 +185,11 @@ def test_a_forked_child_hears_no_answer_of_another_one_and_opens_a_filter_of_its
         assert "was opened by the parent of this process" in refusal
         seen.close()
         text = OTHER.replace("parliament", f"assembly of town {number}") if number else TEXT
-        with Filter.open(tmp_path, source=f"crawl-{number}") as own:
+        with Filter(tmp_path, source=f"crawl-{number}") as own:
             answers = own.admit([{"id": str(number), "text": f"{number} {text[::-1]}"}, {"text": NEAR}])
         return [answer.verdict for answer in answers if not answer.replayed]
 
-    with Filter.open(tmp_path, source="crawl") as seen:
+    with Filter(tmp_path, source="crawl") as seen:
         seen.admit([{"text": TEXT}])
         waiting = [forked(lambda number=each: child(seen, number)) for each in range(2)]  # type: ignore[misc]
         assert [wait() for wait in waiting] == [["unique", "duplicate"]] * 2
@@ -204,9 +204,9 @@ def test_a_source_is_free_once_its_filter_is_closed_whatever_children_live_on(tm
         os.close(writing)
         return os.read(reading, 1) == b""
 
-    with Filter.open(tmp_path, source="crawl"):
+    with Filter(tmp_path, source="crawl"):
         wait = forked(child)
-    with Filter.open(tmp_path, source="crawl"):
+    with Filter(tmp_path, source="crawl"):
         pass
     os.close(writing)
     assert wait()
@@ -215,7 +215,7 @@ def test_a_source_is_free_once_its_filter_is_closed_whatever_children_live_on(tm
 
 def test_a_child_of_a_parent_with_threads_is_refused_and_does_not_wait(tmp_path: Path) -> None:
     """Another thread may hold the filter at the fork, and no thread of the child would release it."""
-    with Filter.open(tmp_path) as seen, ThreadPoolExecutor(2) as pool:
+    with Filter(tmp_path) as seen, ThreadPoolExecutor(2) as pool:
         texts = [{"text": f"{number} {OTHER}"} for number in range(200)]
         done = [pool.submit(seen.admit, [text]) for text in texts]
         waiting = [forked(lambda: len(refusals(seen))) for _ in range(5)]
@@ -229,7 +229,7 @@ def test_rows_of_a_table_are_documents(tmp_path: Path) -> None:
     frame = pandas.DataFrame(
         {"id": [1, 2], "text": [LINES[0], None], "time": pandas.to_datetime(["2026-11-22", None]), "by": [b"\xff", {1}]}
     )
-    with Filter.open(tmp_path) as seen:
+    with Filter(tmp_path) as seen:
         first, second = seen.admit(frame.to_dict("records"))
     assert (first.verdict, second.verdict, second.reason) == ("unique", "dead-letter", "no-text")
 
@@ -248,7 +248,7 @@ def test_an_id_that_names_another_text_each_time_is_no_id(tmp_path: Path, scheme
         {"id": f"https://other.example/{place}", "text": f"{text} Nobody was hurt."} for place, text in enumerate(texts)
     ]
     documents = [*items, *reprints]
-    with Filter.open(tmp_path, settings_for(tmp_path, f"fingerprint.scheme={scheme}")) as seen:
+    with Filter(tmp_path, settings_for(tmp_path, f"fingerprint.scheme={scheme}")) as seen:
         answers = [each for begin, end in pairwise(cuts) for each in seen.admit(documents[begin:end])]
         asked = seen.check([{"id": "https://feed.example/", "text": OTHER}])[0]
     # The first items look like a page that was rewritten.
@@ -263,7 +263,7 @@ def test_an_id_that_names_another_text_each_time_is_no_id(tmp_path: Path, scheme
 def test_a_page_that_is_wholly_rewritten_twice_or_edited_in_between_stays_a_page(tmp_path: Path) -> None:
     one, other, third, fourth = unrelated(4)
     turns = [one, other, third, f"{third} Nobody was hurt.", fourth, f"{fourth} Nobody was hurt."]
-    with Filter.open(tmp_path, settings_for(tmp_path)) as seen:
+    with Filter(tmp_path, settings_for(tmp_path)) as seen:
         answers = seen.admit([{"id": "https://site.example/page", "text": text} for text in turns])
     assert [each.verdict for each in answers] == ["unique", *["update"] * 5]
     assert [each.reason for each in answers[1:]] == [
@@ -277,7 +277,7 @@ def test_a_page_that_is_wholly_rewritten_twice_or_edited_in_between_stays_a_page
 def test_items_that_come_again_or_are_edited_leave_a_shared_id_shared(tmp_path: Path) -> None:
     """A feed is read every hour: the items of before, the last of them edited, and a new one."""
     texts = unrelated(8)
-    with Filter.open(tmp_path, settings_for(tmp_path)) as seen:
+    with Filter(tmp_path, settings_for(tmp_path)) as seen:
 
         def come(*items: str) -> list[tuple[str, str]]:
             answers = seen.admit([{"id": "https://feed.example/", "text": item} for item in items])
@@ -291,6 +291,6 @@ def test_items_that_come_again_or_are_edited_leave_a_shared_id_shared(tmp_path: 
 
 def test_short_texts_with_one_id_are_versions_of_a_page(tmp_path: Path) -> None:
     """A price or a score is another text each time, and the page is the same."""
-    with Filter.open(tmp_path, settings_for(tmp_path)) as seen:
+    with Filter(tmp_path, settings_for(tmp_path)) as seen:
         answers = seen.admit([{"id": "https://site.example/", "text": text[:90]} for text in unrelated(8)])
     assert [each.verdict for each in answers] == ["unique", *["update"] * 7]

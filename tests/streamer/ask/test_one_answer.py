@@ -66,7 +66,7 @@ def asked(answer: Any) -> Mapping[str, Any]:
 )
 def test_every_way_gives_the_same_answer(tmp_path: Path, fields: str, verdict: str) -> None:
     settings = load(overrides=["decode.time=/time"])
-    with Filter.open(tmp_path, settings) as opened:
+    with Filter(tmp_path, settings) as opened:
         opened.admit([{"text": TEXT, "id": "first"}])
         by_way = answers(opened, b'{"text": %b, %b}' % (orjson.dumps(TEXT), fields.encode()), settings)
         first = by_way["a file or a topic"]
@@ -77,7 +77,7 @@ def test_every_way_gives_the_same_answer(tmp_path: Path, fields: str, verdict: s
 
 
 def test_bytes_that_are_no_utf_8_are_refused_by_every_way(tmp_path: Path) -> None:
-    with Filter.open(tmp_path) as opened:
+    with Filter(tmp_path) as opened:
         for value in (b'{"text": "\xed\xa0\xbd"}', b'{"text": "\xff"}', '{"text": "a"}'.encode("utf-16")):
             assert opened.check([value])[0].verdict == "dead-letter"
             status, _ = Answers(opened, Settings()).answer("check", b'{"documents": [' + value + b"]}")
@@ -86,7 +86,7 @@ def test_bytes_that_are_no_utf_8_are_refused_by_every_way(tmp_path: Path) -> Non
 
 def test_a_text_with_half_an_emoji_is_no_error_where_values_are_texts(tmp_path: Path) -> None:
     settings = load(overrides=["decode.format=text"])
-    with Filter.open(tmp_path, settings) as opened:
+    with Filter(tmp_path, settings) as opened:
         status, body = Answers(opened, settings).answer("check", b'{"documents": ["half \\ud83d"]}')
         assert (status, orjson.loads(body)["answers"][0]["verdict"]) == (200, "unique")
 
@@ -104,7 +104,7 @@ LONG_IDS: Sequence[str] = ("https://a.example/" + "a" * 3_000, "网" * 1_000, "9
 def test_an_id_of_any_length_is_found_by_its_own_name(tmp_path: Path, name: str) -> None:
     assert len(name.encode()) > ID_BYTES_MAX
     settings = Settings()
-    with Filter.open(tmp_path / "index", settings, source="known") as opened:
+    with Filter(tmp_path / "index", settings, source="known") as opened:
         (answer,) = opened.admit([{"text": TEXT, "id": name}])
         for asked_for in (name, answer.id):
             assert asked_for is not None

@@ -140,7 +140,7 @@ def test_of_processes_that_make_an_index_at_the_same_time_the_first_one_chooses_
 def test_an_export_enters_an_index_with_the_key_it_was_hashed_with_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Filter.open(tmp_path / "index", settings_of(tmp_path)) as opened:
+    with Filter(tmp_path / "index", settings_of(tmp_path)) as opened:
         expected = [answer.verdict for answer in opened.admit(LINES[:200])]
         secret = opened.index.secret
     assert secret is not None
@@ -157,7 +157,7 @@ def test_an_export_enters_an_index_with_the_key_it_was_hashed_with_alone(
     monkeypatch.setenv("STREAMER_FINGERPRINT__KEY_FILE", str(tmp_path / "key"))
     assert run(*command).code == 0
     settings = settings_of(tmp_path, f"fingerprint.key_file={tmp_path / 'key'}")
-    with Filter.open(tmp_path / "new", settings, read_only=True) as imported:
+    with Filter(tmp_path / "new", settings, read_only=True) as imported:
         checked = [answer.verdict for answer in imported.check(LINES[:20])]
     assert checked.count("duplicate") >= expected[:20].count("unique") > 0
 
@@ -166,11 +166,11 @@ def test_a_rebuilt_index_of_an_export_keeps_the_secret_of_the_one_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STREAMER_FINGERPRINT__KEY", "secret")
-    with Filter.open(tmp_path / "index", settings_of(tmp_path)) as opened:
+    with Filter(tmp_path / "index", settings_of(tmp_path)) as opened:
         opened.admit(LINES[:50])
         secret = opened.index.secret
     at, export = ("index", "--directory", tmp_path / "index"), tmp_path / "export.jsonl"
     assert run(*at, "export", export).code == 0
     assert run(*at, "rebuild", tmp_path / "new", "--export", export, "--switch").code == 0
-    with Filter.open(tmp_path / "index", settings_of(tmp_path), read_only=True) as rebuilt:
+    with Filter(tmp_path / "index", settings_of(tmp_path), read_only=True) as rebuilt:
         assert rebuilt.index.secret == secret

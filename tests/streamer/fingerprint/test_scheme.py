@@ -138,7 +138,7 @@ def test_files_are_filtered_with_metadata_and_show_the_combined_similarity(tmp_p
     assert all(line["distance"] is None for line in verdicts)
     changed = ("fingerprint.scheme=simhash", "fingerprint.second_look=none", "index.distance_max=5")
     other = chosen(*changed, f"index.directory={tmp_path / 'index'}")
-    with pytest.raises(ParametersDiffer, match=r"look.kind: stored metadata, asked \(not set\)"):
+    with pytest.raises(ParametersDiffer, match=r"fingerprint.second_look: stored metadata, asked \(not set\)"):
         open_index(other, scheme_for(other))
 
 

@@ -56,7 +56,8 @@ def test_an_index_of_the_former_default_is_refused_with_what_differs_until_the_s
     former = chosen(own, "fingerprint.second_look=none")
     open_index(former, scheme_for(former)).close()
     with pytest.raises(
-        ParametersDiffer, match=r"distance_max: stored 4, asked 7(.|\n)*look\.kind: stored \(not set\), asked cosine"
+        ParametersDiffer,
+        match=r"distance_max: stored 4, asked 7(.|\n)*second_look: stored \(not set\), asked cosine",
     ):
         open_index(chosen(own), scheme_for(chosen(own)))
     open_index(former, scheme_for(former)).close()
