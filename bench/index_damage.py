@@ -1,4 +1,4 @@
-"""Damage the file of an index in every place; nothing may come of it but the right answers, or IndexDamaged.
+"""Damage the file of an index in every place; nothing may come of it but the right answers, or IndexDamagedError.
 
 Small indexes of both schemes hold something of everything. Each damage is done to a copy, which a process of its own
 opens: it asks for statistics, looks documents up, verifies, and decides a batch of known and of new positions, twice. What
@@ -31,7 +31,7 @@ from rich.progress import Progress
 from rich.table import Table as Shown
 
 from index.entry import Decisions, Entries, Kind, Source
-from index.errors import IndexDamaged, IndexProblem
+from index.errors import IndexDamagedError, NeardupIndexError
 from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import banding_for
@@ -159,7 +159,7 @@ def _verify(world: World) -> Any:
     with _opened(world.directory, None, read_only=True) as index:
         wrong = [example for finding in verify(index) for example in finding.examples]
     if wrong:
-        raise IndexDamaged(wrong[0])
+        raise IndexDamagedError(wrong[0])
 
 
 def _admit(world: World) -> Any:
@@ -278,8 +278,8 @@ def _asked_apart(world: World, *, unchecked: bool) -> tuple[dict[str, str], int]
 def _asked(world: World, question: str) -> str:
     try:
         answer = QUESTIONS[question](world)
-    except IndexProblem as problem:
-        if not isinstance(problem, IndexDamaged):
+    except NeardupIndexError as problem:
+        if not isinstance(problem, IndexDamagedError):
             return type(problem).__name__
         return "at opening" if _is_of_opening(problem) else "damaged"
     except Exception as problem:  # noqa: BLE001 - whatever it is, it is counted

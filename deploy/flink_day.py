@@ -31,7 +31,7 @@ from deploy.flink_service import SplitService, Watch, split_service
 from deploy.local_flink import JOB, QUICK, LocalFlink, LocalFlinkError
 from deploy.local_kafka import LocalKafka, LocalKafkaError
 from deploy.planted_fingerprints import OneIndex, Verdicts
-from index.errors import IndexProblem
+from index.errors import NeardupIndexError
 from streamer.errors import StreamerError
 from streamer.settings.parts import settings_of
 from streamer.transports.kafka.topics import committed_offsets, seed_topic
@@ -118,7 +118,7 @@ class Day:
         except (
             LocalFlinkError,
             StreamerError,
-            IndexProblem,
+            NeardupIndexError,
             KafkaError,
             OSError,
             ValueError,

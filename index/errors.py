@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class IndexProblem(Exception):
-    """Base of all index errors; the message says what to do."""
+class NeardupError(Exception):
+    """Base of all errors that the program raises on purpose; the message says what to do."""
+
+
+class NeardupIndexError(NeardupError):
+    """Base of all errors of an index."""
 
 
 class Difference(NamedTuple):
@@ -24,7 +28,7 @@ class Difference(NamedTuple):
         return f"{self.name}: stored {stored}, asked {asked}"
 
 
-class ParametersDiffer(IndexProblem):
+class ParametersDifferError(NeardupIndexError):
     """The index on disk has other parameters than requested."""
 
     def __init__(self, where: str, differences: Sequence[Difference]) -> None:
@@ -41,41 +45,41 @@ class ParametersDiffer(IndexProblem):
         super().__init__("\n".join(lines))
 
 
-class StateDiffers(IndexProblem):
+class StateDiffersError(NeardupIndexError):
     """The state of a flow was made with other parameters than requested."""
 
 
-class FormatUnknown(IndexProblem):
+class FormatUnknownError(NeardupIndexError):
     """This program does not know the format on disk."""
 
 
-class IndexFull(IndexProblem):
+class IndexFullError(NeardupIndexError):
     """The index cannot grow: map limit or full disk. The batch left no trace."""
 
 
-class IndexMissing(IndexProblem):
+class IndexMissingError(NeardupIndexError):
     """The directory has no index, or the opened index is gone. A read-only opening creates none."""
 
 
-class IndexClosed(IndexProblem):
+class IndexClosedError(NeardupIndexError):
     """The opened index was closed, or the parent of this process opened it: open it again here."""
 
 
-class AlreadyOpen(IndexProblem):
+class AlreadyOpenError(NeardupIndexError):
     """This process already has the directory open."""
 
 
-class IndexDamaged(IndexProblem):
+class IndexDamagedError(NeardupIndexError):
     """The file's structure is broken, or a write failed halfway and only a fresh opening can judge the file."""
 
 
-class IndexExists(IndexProblem):
+class IndexExistsError(NeardupIndexError):
     """The place of a new index already has one."""
 
 
-class IndexInUse(IndexProblem):
+class IndexInUseError(NeardupIndexError):
     """Another process has the index open, has just replaced its file, or has stopped and blocks all writers."""
 
 
-class GivingBack(IndexProblem):
+class GivingBackError(NeardupIndexError):
     """Another command gives documents back, or the last one broke off: run it again."""

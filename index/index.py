@@ -21,7 +21,7 @@ from index.decide.forget import ignored
 from index.decide.near import Judged
 from index.decide.restore import NO_ENDS, Restored
 from index.entry import Applied, Decisions, Entries, HostShare, Position, Source
-from index.errors import IndexMissing
+from index.errors import IndexMissingError
 from index.lsm.compaction import TreeSizes
 from index.lsm.id_table import IdTable
 from index.lsm.lookup import lookup_of
@@ -90,7 +90,7 @@ class WatchedHosts(NamedTuple):
 class Index(AbstractContextManager["Index"]):
     """An open index. Threads may share it; other processes may open it too, and their writes take turns.
 
-    After `close`, and in a forked child, every method but `close` and `give_turn_back` raises IndexClosed. A child may
+    After `close`, and in a forked child, every method but `close` and `give_turn_back` raises IndexClosedError. A child may
     open the directory itself.
 
     with Index.open(directory, Parameters(bits=64, distance_max=3), map_bytes_max=2**30) as index:
@@ -149,7 +149,8 @@ class Index(AbstractContextManager["Index"]):
         stories            count roots with their duplicates, also those in the log; only with insert = "root"
         secret             16 bytes for a new index, from the index whose entries it will hold
 
-        Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
+        Raises ParametersDifferError, FormatUnknownError, IndexMissingError, AlreadyOpenError, IndexInUseError,
+        IndexDamagedError, IndexFullError.
         """
         if parameters is None and not read_only:
             raise ValueError("an index opened for writing needs its parameters")
@@ -198,7 +199,7 @@ class Index(AbstractContextManager["Index"]):
         self.close()
 
     def require_open(self) -> None:
-        """Raise IndexClosed unless this process has the index open."""
+        """Raise IndexClosedError unless this process has the index open."""
         self._opened.store.require_open()
 
     def admit(
@@ -232,7 +233,7 @@ class Index(AbstractContextManager["Index"]):
         Retired entries match nothing (see `retention`, `forget`). Positions in a wholly expired batch are unknown again.
 
         `ends` moves each source's applied offset forward, never backwards; `marks` go with their ends. A new stream
-        becomes known without a name. Raises IndexFull, IndexDamaged; ValueError for an unsound batch.
+        becomes known without a name. Raises IndexFullError, IndexDamagedError; ValueError for an unsound batch.
         """
         return admit.admit(self._opened, entries, ends, marks)
 
@@ -241,7 +242,7 @@ class Index(AbstractContextManager["Index"]):
 
         No row is `replayed`. `originals` is NO_NUMBER for rows that name no other document, as a check assigns no
         numbers. A document's own time does not advance retention by age, as it might in `admit`. Never waits for a
-        writer. Raises IndexDamaged; ValueError for an unsound batch.
+        writer. Raises IndexDamagedError; ValueError for an unsound batch.
         """
         return check.check(self._opened, entries)
 
@@ -264,8 +265,8 @@ class Index(AbstractContextManager["Index"]):
 
         Rows at journaled positions stay unchanged. The original of a DUPLICATE or SUSPECT row must be in the journal or
         an original in this batch; otherwise the row is left out and counted. Such rows become entries only with
-        insert = "root". Reasons of `Recrawl` say which ids are shared. Record times advance as in `admit`. Raises IndexFull,
-        IndexDamaged; ValueError for an unsound batch.
+        insert = "root". Reasons of `Recrawl` say which ids are shared. Record times advance as in `admit`. Raises IndexFullError,
+        IndexDamagedError; ValueError for an unsound batch.
         """
         restore.require_restorable(entries, verdicts, originals, self.parameters)
         return self._opened.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))
@@ -277,8 +278,8 @@ class Index(AbstractContextManager["Index"]):
         other is only remembered. A later record with such an entry's id is a duplicate only of its own earlier
         versions (see `decide.give_back`).
 
-        The new rows are `undelivered` until `settle`, unless `delivered`, as in a restoration. Raises GivingBack if an
-        earlier batch is not settled, IndexFull, IndexDamaged; ValueError for an unsound batch.
+        The new rows are `undelivered` until `settle`, unless `delivered`, as in a restoration. Raises GivingBackError if an
+        earlier batch is not settled, IndexFullError, IndexDamagedError; ValueError for an unsound batch.
         """
         return self._opened.write(lambda session: give_back.give_back(session, entries, delivered=delivered))
 
@@ -318,13 +319,15 @@ class Index(AbstractContextManager["Index"]):
     def take_turn(self) -> bool:
         """Take the turn to bring the index up to date, if it is free; returns whether this process has it.
 
-        It blocks no writer: processes only agree to take turns. Raises IndexMissing.
+        It blocks no writer: processes only agree to take turns. Raises IndexMissingError.
         """
         self.require_open()
         try:
             return self._turn.take()
         except FileNotFoundError as error:
-            raise IndexMissing(f"The index in {self._opened.directory} was removed while it was in use.") from error
+            raise IndexMissingError(
+                f"The index in {self._opened.directory} was removed while it was in use."
+            ) from error
 
     def give_turn_back(self) -> None:
         """Release the turn to another process. A turn also ends with its process, and at `close`."""
@@ -412,7 +415,7 @@ class Index(AbstractContextManager["Index"]):
 
         Verdicts stay: the journal still answers for every position, and still names a forgotten original. Unless
         insert = "unique", an original takes along its duplicates, which requires a scan of all later documents.
-        `progress` receives the number of documents examined so far. Raises IndexFull, IndexDamaged.
+        `progress` receives the number of documents examined so far. Raises IndexFullError, IndexDamagedError.
         """
         return forget.forget(self._opened, frozenset(ids), progress)
 

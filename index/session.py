@@ -227,14 +227,14 @@ class OpenIndex:
             raise ValueError(f'stories need insert = "root", and the index has "{self.parameters.insert}"')
 
     def read(self, operation: Callable[[ReadSession], Result]) -> Result:
-        """Run `operation` on a snapshot. Raises IndexDamaged.
+        """Run `operation` on a snapshot. Raises IndexDamagedError.
 
         Pages that writers free meanwhile are not reused: the file grows by about 1 KB per admitted document.
         """
         return self.store.read(lambda transaction: operation(ReadSession(transaction, self)))
 
     def write(self, operation: Callable[[WriteSession], Result]) -> Result:
-        """Run `operation` in one synced write transaction, possibly twice. Raises IndexFull, IndexDamaged."""
+        """Run `operation` in one synced write transaction, possibly twice. Raises IndexFullError, IndexDamagedError."""
 
         def within(transaction: Transaction) -> Result:
             session = WriteSession(transaction, self)

@@ -1,9 +1,9 @@
 """The streaming near-duplicate filter: read, decode, fingerprint, decide, route, commit.
 
-    from streamer import Filter, load_settings
+    from streamer import Filter
 
-    with Filter("index-data", load_settings()) as documents_seen:
-        answers = documents_seen.check([{"id": "1", "text": "..."}])
+    with Filter("index-data") as seen:
+        answer = seen.check({"id": "1", "text": "..."})
 
 docs/api.md describes the rest. Names are loaded when they are first asked for, so that importing `streamer` is cheap.
 """
@@ -12,26 +12,71 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from index.errors import (
+        AlreadyOpenError,
+        FormatUnknownError,
+        IndexClosedError,
+        IndexDamagedError,
+        IndexFullError,
+        IndexInUseError,
+        IndexMissingError,
+        NeardupError,
+        NeardupIndexError,
+        ParametersDifferError,
+    )
     from streamer.ask.answer import Answer
     from streamer.ask.filter import Filter
+    from streamer.errors import SettingsError
     from streamer.settings.settings import Settings
     from streamer.settings.settings import load as load_settings
 
-__all__ = ["Answer", "Filter", "Settings", "load_settings"]
+__all__ = [
+    "AlreadyOpenError",
+    "Answer",
+    "Filter",
+    "FormatUnknownError",
+    "IndexClosedError",
+    "IndexDamagedError",
+    "IndexFullError",
+    "IndexInUseError",
+    "IndexMissingError",
+    "NeardupError",
+    "NeardupIndexError",
+    "ParametersDifferError",
+    "Settings",
+    "SettingsError",
+    "load_settings",
+]
 
 _HOMES = {
-    "Answer": ("streamer.ask.answer", "Answer"),
-    "Filter": ("streamer.ask.filter", "Filter"),
-    "Settings": ("streamer.settings.settings", "Settings"),
-    "load_settings": ("streamer.settings.settings", "load"),
+    **dict.fromkeys(
+        (
+            "AlreadyOpenError",
+            "FormatUnknownError",
+            "IndexClosedError",
+            "IndexDamagedError",
+            "IndexFullError",
+            "IndexInUseError",
+            "IndexMissingError",
+            "NeardupError",
+            "NeardupIndexError",
+            "ParametersDifferError",
+        ),
+        "index.errors",
+    ),
+    "Answer": "streamer.ask.answer",
+    "Filter": "streamer.ask.filter",
+    "Settings": "streamer.settings.settings",
+    "SettingsError": "streamer.errors",
+    "load_settings": "streamer.settings.settings",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    found: object = getattr(import_module(module), attribute)
+    attribute = "load" if name == "load_settings" else name
+    found: object = getattr(import_module(_HOMES[name]), attribute)
     globals()[name] = found
     return found
 

@@ -3,12 +3,14 @@
 import errno
 import os
 
+from index.errors import NeardupError
+
 EXIT_INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells: 128 and the number of SIGINT."""
 
 
-class StreamerError(Exception):
-    """Base of all errors. The message names the cause and what to do."""
+class StreamerError(NeardupError):
+    """Base of all errors with an exit code. The message names the cause and what to do."""
 
     exit_code = os.EX_SOFTWARE
 

@@ -170,7 +170,7 @@ def test_every_public_class_shows_an_example_or_needs_a_server() -> None:
 def test_few_classes_need_no_example() -> None:
     """The test of the test above: what is exempt is known by a reason, and everything else counts."""
     assert needs_no_example("streamer.settings.settings.Topics")
-    assert needs_no_example("index.errors.IndexFull")
+    assert needs_no_example("index.errors.IndexFullError")
     assert needs_no_example("streamer.transports.transport.Transport")
     assert needs_no_example("streamer.transports.kafka.writer.Writer")
     assert needs_no_example("streamer.service.recovery.Recoverer")

@@ -13,7 +13,7 @@ from index.dataflow.rows import Layout, Rows, document_keys, packed_by_group, sh
 from index.decide.prepare import require_sound
 from index.entry import Entries
 from index.entry import Kind as EntryKind
-from index.errors import Difference, StateDiffers
+from index.errors import Difference, StateDiffersError
 from index.frames.samples import groups_of
 from index.matching.host_sketch import NO_HOST, host_keys
 from index.storage.parameters import Parameters
@@ -56,7 +56,7 @@ class Order:
     def arrive(self, task: Task, arrival: Arrival) -> Iterator[Message]:
         """Take a batch from the log; a partition's batches come in log order, and may come again.
 
-        Raises StateDiffers if the batch or the state has other settings; ValueError for an unsound batch, and for
+        Raises StateDiffersError if the batch or the state has other settings; ValueError for an unsound batch, and for
         seeds that are late or incomplete.
         """
         known = self._recorded(task)
@@ -174,11 +174,11 @@ class Order:
 
 
 def _require_same(stored: Mapping[str, str], asked: Mapping[str, str]) -> None:
-    """Raise StateDiffers if a state has other settings; an empty state has none."""
+    """Raise StateDiffersError if a state has other settings; an empty state has none."""
     names = sorted(name for name in stored.keys() | asked.keys() if stored.get(name) != asked.get(name))
     if stored and names:
         lines = (str(Difference(name, stored.get(name), asked.get(name))) for name in names)
-        raise StateDiffers(
+        raise StateDiffersError(
             f"The state was made with other settings: {'; '.join(lines)}. Go on with the stored ones, or submit the job without "
             "the state."
         )

@@ -22,7 +22,7 @@ from index.decide.batch import Batch
 from index.decide.prepare import stored_form
 from index.decide.restore import NO_ENDS, enter_again, numbers_at, positions_of
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict, given_back_source
-from index.errors import GivingBack
+from index.errors import GivingBackError
 from index.frames.hosts import with_frames
 from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
@@ -47,7 +47,7 @@ def give_back(session: WriteSession, entries: Entries, *, delivered: bool) -> np
         return new
     if not delivered:
         if undelivered(session):
-            raise GivingBack("Another batch is being given back, and its delivery is not settled.")
+            raise GivingBackError("Another batch is being given back, and its delivery is not settled.")
         session.transaction.put(Table.META, GIVING_BACK_KEY, LOG_KEY.pack(counters.next_number, counters.journal_rows))
     entering = new & (entries.kinds <= Kind.EXACT)
     verdicts, unnamed = np.full(len(new), Verdict.GIVEN_BACK, np.uint8), np.full(len(new), NO_NUMBER, np.uint64)

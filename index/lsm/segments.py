@@ -88,7 +88,7 @@ class Segments:
         ends: npt.NDArray[np.int64],
         addresses: npt.NDArray[np.uint64],
     ) -> None:
-        """Check the segments in these spans, int64 [n, k] each, and the ones after them. Raises IndexDamaged.
+        """Check the segments in these spans, int64 [n, k] each, and the ones after them. Raises IndexDamagedError.
 
         A damaged key shifts entries into the segment before it, and does not fit its value's checksum.
         """

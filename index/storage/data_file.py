@@ -29,7 +29,7 @@ import lmdb
 import numpy as np
 from lmdb import verify
 
-from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull
+from index.errors import AlreadyOpenError, FormatUnknownError, IndexDamagedError, IndexFullError
 
 DATA_FILE = "data.mdb"
 
@@ -83,7 +83,7 @@ class _Meta:
 
 
 def create(directory: Path) -> None:
-    """Create a missing data file, whole or not at all: an empty file is always damage. Raises IndexFull, OSError."""
+    """Create a missing data file, whole or not at all: an empty file is always damage. Raises IndexFullError, OSError."""
     if os.path.lexists(directory / DATA_FILE):
         return
     with (
@@ -99,21 +99,21 @@ def create(directory: Path) -> None:
 
 @contextmanager
 def room_in(directory: Path) -> Iterator[None]:
-    """Turn full-disk errors into IndexFull."""
+    """Turn full-disk errors into IndexFullError."""
     try:
         yield
     except (lmdb.DiskError, OSError) as problem:
         if isinstance(problem, OSError) and problem.errno not in DISK_FULL:
             raise
-        raise IndexFull(
+        raise IndexFullError(
             f"The disk that holds the index in {directory} is full or failing: {problem}. Make room; nothing was kept."
         ) from problem
 
 
 def require_whole(file: Path) -> int:
-    """Return the file's size; raises IndexDamaged if used pages are missing or the meta pages are unsound. Reads no map.
+    """Return the file's size; raises IndexDamagedError if used pages are missing or the meta pages are unsound. Reads no map.
 
-    Raises FormatUnknown if the file is not LMDB's, or has another version. Other pages are not checked.
+    Raises FormatUnknownError if the file is not LMDB's, or has another version. Other pages are not checked.
     """
     for left in reversed(range(_TRIES)):
         size = file.stat().st_size
@@ -122,11 +122,11 @@ def require_whole(file: Path) -> int:
             return size
         if left:
             time.sleep(_PAUSE_SECONDS)
-    raise IndexDamaged(f"{file} is damaged: {problem}. {WAY_OUT}")
+    raise IndexDamagedError(f"{file} is damaged: {problem}. {WAY_OUT}")
 
 
 def require_uncut(file: Path, identity: tuple[int, int] | None, size: int) -> int:
-    """Return the file's size; raises IndexDamaged if a file with this identity is shorter than before. LMDB never cuts one.
+    """Return the file's size; raises IndexDamagedError if a file with this identity is shorter than before. LMDB never cuts one.
 
     A missing or replaced file keeps its old size: a process that has it open may continue reading.
     """
@@ -137,14 +137,14 @@ def require_uncut(file: Path, identity: tuple[int, int] | None, size: int) -> in
     if _identity(status) != identity:
         return size
     if status.st_size < size:
-        raise IndexDamaged(
+        raise IndexDamagedError(
             f"{file} is damaged: it was cut from {size} bytes to {status.st_size} while it was open. {WAY_OUT}"
         )
     return status.st_size
 
 
 def require_sound(file: Path, last_transaction: Callable[[], int]) -> None:
-    """Raise IndexDamaged if LMDB must not read all pages (see `structure_problems`). Call this inside a transaction.
+    """Raise IndexDamagedError if LMDB must not read all pages (see `structure_problems`). Call this inside a transaction.
 
     last_transaction  number of any process's last transaction
     """
@@ -155,7 +155,7 @@ def require_sound(file: Path, last_transaction: Callable[[], int]) -> None:
         if not problems:
             return
         if last_transaction() == before:
-            raise IndexDamaged(f"{file} is damaged: {problems[0]}. {WAY_OUT}")
+            raise IndexDamagedError(f"{file} is damaged: {problems[0]}. {WAY_OUT}")
         # The file grew during the read, or a writer replaced a meta page.
 
 
@@ -175,7 +175,7 @@ def _problem(file: Path) -> str:
             return f"it has {len(begin)} bytes, and its first two pages take {2 * at}"
         fields = (first, _META.unpack_from(begin, at))
         if all(page[5:7] != (MAGIC, _VERSION) for page in fields):
-            raise FormatUnknown(
+            raise FormatUnknownError(
                 f"{file} is not a file this program can read: its first pages are not of LMDB's format 1."
             )
         if not all(_is_sound(page, number, at) for number, page in enumerate(fields)):
@@ -378,11 +378,11 @@ def _without_spare_pages(problems: Sequence[str]) -> list[str]:
 
 
 def claim(directory: Path) -> tuple[int, int]:
-    """Register a directory as open; returns its identity for `release`. Raises AlreadyOpen."""
+    """Register a directory as open; returns its identity for `release`. Raises AlreadyOpenError."""
     identity, mine = _identity(directory.stat()), object()
     # One step, without a lock that another thread could hold while this process forks.
     if _open_directories.setdefault(identity, mine) is not mine:
-        raise AlreadyOpen(f"The index in {directory} is already open in this process; share that one.")
+        raise AlreadyOpenError(f"The index in {directory} is already open in this process; share that one.")
     return identity
 
 

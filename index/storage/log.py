@@ -180,7 +180,7 @@ def write(
 
 
 def read(transaction: Transaction, key: bytes, words: int) -> Batch:
-    """The batch of a key that the journal names. Raises IndexDamaged if it is missing."""
+    """The batch of a key that the journal names. Raises IndexDamagedError if it is missing."""
     return _batch(key, transaction.existing(Table.LOG, key), words)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, Insert
-from index.errors import Difference, FormatUnknown, ParametersDiffer
+from index.errors import Difference, FormatUnknownError, ParametersDifferError
 from index.matching.frame import FrameRule
 from index.matching.minhash import Banding
 from index.matching.root import RootRule
@@ -164,14 +164,14 @@ class Parameters:
 
     @classmethod
     def from_stamp(cls, stamp: bytes, where: str) -> Self:
-        """Undo `stamp`. Raises FormatUnknown; `where` names the index in the message."""
+        """Undo `stamp`. Raises FormatUnknownError; `where` names the index in the message."""
         try:
             fields = json.loads(stamp)
             version = fields.pop("format")
         except (ValueError, KeyError, AttributeError, TypeError) as problem:
-            raise FormatUnknown(f"The index in {where} has no readable stamp.") from problem
+            raise FormatUnknownError(f"The index in {where} has no readable stamp.") from problem
         if version != FORMAT_VERSION:
-            raise FormatUnknown(
+            raise FormatUnknownError(
                 f"The index in {where} is of format version {version}; this program knows version {FORMAT_VERSION}. "
                 "Rebuild it from the output topics (streamer index rebuild DIRECTORY --topics --switch). Or move it away, and "
                 "start the service or the filter, which restores it from what was delivered. Where only the index is left, "
@@ -196,7 +196,7 @@ class Parameters:
 
         Thresholds may be stricter than the stored ones: matches beyond them do not count. Looser ones would need
         candidates and entries that the index lacks. What files entries stays as stored: MinHash's bands, and with
-        insert = "root" the members' distance to their matches. Raises ParametersDiffer at a looser threshold, or any
+        insert = "root" the members' distance to their matches. Raises ParametersDifferError at a looser threshold, or any
         other difference.
         """
         if self._filed() != asked._filed():
@@ -227,14 +227,14 @@ class Parameters:
     def require_equal(self, asked: "Parameters", where: str) -> None:
         """Compare the stored parameters with `asked`; `where` names the index in the message.
 
-        Raises ParametersDiffer, which names every different setting, or only the scheme if that differs.
+        Raises ParametersDifferError, which names every different setting, or only the scheme if that differs.
         """
         ours, theirs = self.by_name(), asked.by_name()
         names = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
         if "scheme" in names:
             names = ["scheme"]
         if names:
-            raise ParametersDiffer(where, [Difference(name, ours.get(name), theirs.get(name)) for name in names])
+            raise ParametersDifferError(where, [Difference(name, ours.get(name), theirs.get(name)) for name in names])
 
     def by_name(self) -> dict[str, str]:
         """Every setting as text, by its name in messages."""

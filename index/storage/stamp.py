@@ -3,7 +3,7 @@
 import json
 import uuid
 
-from index.errors import FormatUnknown, IndexDamaged
+from index.errors import FormatUnknownError, IndexDamagedError
 from index.storage.data_file import WAY_OUT
 from index.storage.file.checksums import CHECKSUM, is_of_older_format
 from index.storage.layout import IDENTITY_KEY, SECRET_KEY, STAMP_KEY, Table
@@ -16,14 +16,14 @@ SECRET_BYTES = 16
 def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
     """Parameters for deciding: those from the index's creation, or stricter ones (`Parameters.deciding`).
 
-    Stamps a new index, and makes all tables usable. Raises ParametersDiffer, and FormatUnknown, also for an index
+    Stamps a new index, and makes all tables usable. Raises ParametersDifferError, and FormatUnknownError, also for an index
     without a stamp if `asked` is None.
 
     asked  parameters for this opening; None: those in the index
     where  the index's name in messages
     """
     if store.is_new() and asked is None:
-        raise FormatUnknown(f"The index in {where} was never finished being created.")
+        raise FormatUnknownError(f"The index in {where} was never finished being created.")
     store.prepare([Table.META])
     stamp = store.read(_found)
     if stamp is not None:
@@ -32,7 +32,7 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
         store.prepare(Table)
         return deciding
     if asked is None:
-        raise FormatUnknown(f"The index in {where} was never finished being created.")
+        raise FormatUnknownError(f"The index in {where} was never finished being created.")
     store.prepare(Table)
 
     def operation(transaction: Transaction) -> bytes:
@@ -47,7 +47,7 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
 
 
 def secret_of(store: Store, where: str, new: bytes | None) -> bytes | None:
-    """The secret that the index stores for its caller, SECRET_BYTES, or None. Raises FormatUnknown.
+    """The secret that the index stores for its caller, SECRET_BYTES, or None. Raises FormatUnknownError.
 
     new  secret for an index without a stamp, unless another process was first; None: no secret
     """
@@ -72,10 +72,10 @@ def secret_of(store: Store, where: str, new: bytes | None) -> bytes | None:
 
 
 def identified(store: Store, where: str) -> str:
-    """A stamped index's id, 32 hexadecimal digits. Raises IndexDamaged."""
+    """A stamped index's id, 32 hexadecimal digits. Raises IndexDamagedError."""
     identity = store.read(lambda transaction: transaction.get(Table.META, IDENTITY_KEY))
     if identity is None:
-        raise IndexDamaged(f"The index in {where} is damaged: it has a stamp and no identity. {WAY_OUT}")
+        raise IndexDamagedError(f"The index in {where} is damaged: it has a stamp and no identity. {WAY_OUT}")
     return identity.hex()
 
 

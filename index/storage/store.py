@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import lmdb
 
-from index.errors import FormatUnknown, IndexClosed, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
+from index import errors
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, release
 from index.storage.file.checksums import CHECKSUM, Checksums, checksum_of, first_wrong, with_checksums
@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 class Transaction:
     """One LMDB transaction, valid only inside the operation that receives it.
 
-    Every value has a checksum. Reads check and remove it, and raise IndexDamaged on a mismatch. A value `read_in_parts`
+    Every value has a checksum. Reads check and remove it, and raise IndexDamagedError on a mismatch. A value `read_in_parts`
     is checked once per process, and on `recheck`. A missing key's neighbours are checked: a damaged key would be one of
     them.
 
@@ -82,7 +82,7 @@ class Transaction:
         return self._content(table, key, value, recheck=recheck)
 
     def existing(self, table: Table, key: bytes) -> memoryview:
-        """As `view`, for a key that another value names. Raises IndexDamaged if it is missing."""
+        """As `view`, for a key that another value names. Raises IndexDamagedError if it is missing."""
         value = self.view(table, key)
         if value is None:
             raise self.damaged(f"table {table.value.decode()} lacks {key.hex()}")
@@ -216,9 +216,9 @@ class Transaction:
         with self._environment.begin(buffers=True) if self.writes else nullcontext(self._transaction) as own:
             return tree_place(own.get(table.value, b""), self._environment.stat()["psize"])
 
-    def damaged(self, problem: str) -> IndexDamaged:
+    def damaged(self, problem: str) -> errors.IndexDamagedError:
         """The error for content that was never written."""
-        return IndexDamaged(f"The index in {self._environment.path()} is damaged: {problem}. {WAY_OUT}")
+        return errors.IndexDamagedError(f"The index in {self._environment.path()} is damaged: {problem}. {WAY_OUT}")
 
     def _anywhere(self, table: Table) -> "lmdb.Cursor[memoryview]":
         """A shared cursor at any place: creating a cursor takes longer than placing it."""
@@ -232,7 +232,7 @@ class Transaction:
 
 class Store:
     """One open LMDB environment. Threads may share it and take turns. After `close`, and in a forked child, every call
-    but `close` raises IndexClosed. A child may open the directory itself.
+    but `close` raises IndexClosedError. A child may open the directory itself.
 
     >>> store = Store(folder, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
     >>> store.prepare(Table)
@@ -245,8 +245,9 @@ class Store:
     def __init__(
         self, directory: Path, *, map_bytes_initial: int, map_bytes_max: int, read_only: bool, hooks: CommitHooks
     ) -> None:
-        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull, FormatUnknown.
+        """Open or create.
 
+        Raises IndexMissingError, AlreadyOpenError, IndexInUseError, IndexDamagedError, IndexFullError, FormatUnknownError.
         Raises OSError if the directory cannot be created, written or read.
         """
         if not MAP_BYTES_MIN <= map_bytes_initial <= map_bytes_max:
@@ -258,7 +259,7 @@ class Store:
         self._tables: dict[Table, lmdb._Database] = {}
         self._checksums = Checksums()
         if read_only and not (directory / DATA_FILE).is_file():
-            raise IndexMissing(f"There is no index in {directory}.")
+            raise errors.IndexMissingError(f"There is no index in {directory}.")
         if not read_only:
             directory.mkdir(parents=True, exist_ok=True)
         register(self)
@@ -277,7 +278,7 @@ class Store:
             opening.callback(self._files.close)
             writer = None if read_only else writer_of(directory)
             if writer is not None and writer.stopped:
-                raise IndexInUse(f"{directory}: {writer}.")
+                raise errors.IndexInUseError(f"{directory}: {writer}.")
             self._environment = self._opened(map_bytes_initial)
             opening.callback(self._environment.close)
             self._files.take_over()
@@ -300,10 +301,10 @@ class Store:
             )
         except (lmdb.VersionMismatchError, lmdb.InvalidError) as problem:
             # The file was LMDB's a moment ago.
-            raise IndexDamaged(f"The index in {self._directory} is damaged: {problem}. {WAY_OUT}") from problem
+            raise self._damaged(problem) from problem
         except lmdb.InvalidParameterError as problem:
             # LMDB's error for an empty lock file: a killed `backup.replace` leaves one.
-            raise IndexInUse(
+            raise errors.IndexInUseError(
                 f"The index in {self._directory} was being replaced, and that was broken off. Open it again."
             ) from problem
         except lmdb.Error as problem:
@@ -313,14 +314,13 @@ class Store:
             raise self._named(problem) from problem
 
     def require_open(self) -> None:
-        """Raise IndexClosed after `close` and in a forked child."""
+        """Raise IndexClosedError after `close` and in a forked child."""
         if self._is_inherited:
-            raise IndexClosed(
-                f"The index in {self._directory} was opened by the parent of this process, and only the parent may use "
-                "that opening. Open the index again in this process."
+            raise errors.IndexClosedError(
+                f"The index in {self._directory} was opened by the parent of this process. Open it again in this process."
             )
         if not self._is_open:
-            raise IndexClosed(f"The index in {self._directory} is closed. Open it again.")
+            raise errors.IndexClosedError(f"The index in {self._directory} is closed. Open it again.")
 
     @contextmanager
     def _using(self) -> Iterator[None]:
@@ -346,23 +346,23 @@ class Store:
             self._turn.release()
 
     def is_new(self) -> bool:
-        """Whether the file is still empty. Raises FormatUnknown if another program stored something."""
+        """Whether the file is still empty. Raises FormatUnknownError if another program stored something."""
         with self._using():
             try:
                 self._open_tables([Table.META], create=False)
             except lmdb.NotFoundError as problem:
                 if self._environment.stat()["entries"]:
-                    raise FormatUnknown(f"{self._directory / DATA_FILE} holds tables of another program.") from problem
+                    raise errors.FormatUnknownError(f"{self._directory} holds tables of another program.") from problem
                 return True
             return False
 
     def prepare(self, tables: Iterable[Table]) -> None:
-        """Make tables usable; creates missing ones, or raises FormatUnknown if the store is read-only."""
+        """Make tables usable; creates missing ones, or raises FormatUnknownError if the store is read-only."""
         try:
             with self._using():
                 self._open_tables(tables, create=not self._read_only)
         except lmdb.NotFoundError as problem:
-            raise FormatUnknown(f"The index in {self._directory} lacks a table.") from problem
+            raise errors.FormatUnknownError(f"The index in {self._directory} lacks a table.") from problem
 
     def _open_tables(self, tables: Iterable[Table], *, create: bool) -> None:
         with self._begun(write=not self._read_only) as transaction:
@@ -375,9 +375,9 @@ class Store:
                 )
 
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run `operation` on one snapshot. Raises IndexDamaged, and IndexInUse as `write` does.
+        """Run `operation` on one snapshot. Raises IndexDamagedError, and IndexInUseError as `write` does.
 
-        Raises IndexMissing unless the store is read-only: a service that only reads must also notice a missing index.
+        Raises IndexMissingError unless the store is read-only: a service that only reads must also notice a missing index.
         """
         with self._using():
             with self._begun(write=False) as transaction:
@@ -390,12 +390,12 @@ class Store:
 
         `committed` runs once, after the commit and before another thread's turn.
 
-        Raises IndexFull, IndexDamaged, and IndexProblem if the store is read-only; IndexMissing if the file was moved
-        or replaced: a write into it is complete, but lost when this process ends; IndexInUse, before any write, if the
-        lock file changed.
+        Raises IndexFullError, IndexDamagedError, and NeardupIndexError if the store is read-only; IndexMissingError if the
+        file was moved or replaced: a write into it is complete, but lost when this process ends; IndexInUseError, before
+        any write, if the lock file changed.
         """
         if self._read_only:
-            raise IndexProblem(f"The index in {self._directory} was opened for reading only.")
+            raise errors.NeardupIndexError(f"The index in {self._directory} was opened for reading only.")
         with self._using():
             while True:
                 try:
@@ -424,9 +424,7 @@ class Store:
         return self._files.data
 
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
-        """Write a snapshot into a file, while other processes may write. `compact` omits free pages. Raises IndexFull,
-        IndexDamaged.
-        """
+        """Write a snapshot while others may write; `compact` omits free pages. Raises IndexFullError, IndexDamagedError."""
         with self._using():
             try:
                 self._environment.copyfd(file_descriptor, compact=compact)
@@ -464,7 +462,7 @@ class Store:
         now = self._environment.info()["map_size"]
         limit = self._map_bytes_max - self._map_bytes_max % _MAP_STEP_BYTES
         if now >= limit:
-            raise IndexFull(
+            raise errors.IndexFullError(
                 f"The index in {self._directory} may not grow beyond index.map_bytes_max = {self._map_bytes_max} bytes. "
                 "Raise the setting; nothing of this batch was kept."
             )
@@ -473,15 +471,19 @@ class Store:
     def _named(self, problem: lmdb.Error) -> Exception:
         """The index's error for an LMDB error, or the LMDB error itself for a broken invariant."""
         if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in DISK_FULL:
-            return IndexFull(
+            return errors.IndexFullError(
                 f"The disk that holds the index in {self._directory} is full or failing: {problem}. "
                 "Make room; nothing of this batch was kept."
             )
         if isinstance(problem, lmdb.PanicError):
-            return IndexDamaged(f"Writing the index in {self._directory} failed half-way; open it again: {problem}.")
+            failed = f"Writing the index in {self._directory} failed half-way"
+            return errors.IndexDamagedError(f"{failed}; open it again: {problem}.")
         if isinstance(problem, _DAMAGED):
-            return IndexDamaged(f"The index in {self._directory} is damaged: {problem}. {WAY_OUT}")
+            return self._damaged(problem)
         return problem
+
+    def _damaged(self, problem: lmdb.Error) -> errors.IndexDamagedError:
+        return errors.IndexDamagedError(f"The index in {self._directory} is damaged: {problem}. {WAY_OUT}")
 
     def close(self) -> None:
         """Close the files; further calls do nothing."""

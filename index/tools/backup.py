@@ -14,7 +14,15 @@ from pathlib import Path
 
 import lmdb
 
-from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexExists, IndexFull, IndexInUse, IndexMissing
+from index.errors import (
+    AlreadyOpenError,
+    FormatUnknownError,
+    IndexDamagedError,
+    IndexExistsError,
+    IndexFullError,
+    IndexInUseError,
+    IndexMissingError,
+)
 from index.index import MAP_BYTES_INITIAL, Index, internals_of
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE, DISK_FULL, claim, release, require_whole, room_in
@@ -35,11 +43,11 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
     """Copy a snapshot of an open index into a new directory; returns the bytes written.
 
     Writers continue meanwhile. `compact` omits free pages, and takes longer. The copy has the mode of the index. It is made in
-    a folder next to the directory, with an unguessable name. What a killed copy left there goes. Raises IndexExists if the
-    directory holds anything, IndexFull, IndexDamaged, OSError.
+    a folder next to the directory, with an unguessable name. What a killed copy left there goes. Raises IndexExistsError if the
+    directory holds anything, IndexFullError, IndexDamagedError, OSError.
     """
     if os.path.lexists(directory) and (not directory.is_dir() or any(directory.iterdir())):
-        raise IndexExists(f"{directory} exists and is not empty: name a new directory.")
+        raise IndexExistsError(f"{directory} exists and is not empty: name a new directory.")
     directory.parent.mkdir(parents=True, exist_ok=True)
     store = internals_of(index).store
     with room_in(directory.parent), _folder_next_to(directory) as apart:
@@ -96,14 +104,14 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
     """Replace the index in `directory` by a compacted copy of `source`; returns the bytes before and after.
 
     Both may be the same directory. No process may have the index in `directory` open; a process that opens it meanwhile
-    waits. The new file has the mode of the replaced one. Raises IndexMissing, IndexInUse, AlreadyOpen, IndexFull,
-    IndexDamaged, FormatUnknown, OSError.
+    waits. The new file has the mode of the replaced one. Raises IndexMissingError, IndexInUseError, AlreadyOpenError,
+    IndexFullError, IndexDamagedError, FormatUnknownError, OSError.
 
     keep_former  keep the replaced file as FORMER_FILE in the same directory
     """
     for each in (directory, source):
         if not has_index(each):
-            raise IndexMissing(f"There is no index in {each}.")
+            raise IndexMissingError(f"There is no index in {each}.")
     # No other opening of the copy would accept another index format.
     map_bytes_max = max(MAP_BYTES_INITIAL, require_whole(source / DATA_FILE))
     Index.open(source, None, map_bytes_max=map_bytes_max, read_only=True).close()
@@ -145,7 +153,7 @@ def remove_unused(directory: Path) -> bool:
                 return False
             (directory / DATA_FILE).unlink()
             (directory / LOCK_FILE).unlink()
-    except (AlreadyOpen, FormatUnknown, IndexDamaged, IndexInUse, lmdb.Error, OSError):
+    except (AlreadyOpenError, FormatUnknownError, IndexDamagedError, IndexInUseError, lmdb.Error, OSError):
         return False
     return True
 
@@ -167,8 +175,10 @@ def _copy_compacted(source: Path, file_descriptor: int, *, locked: bool) -> None
             environment.copyfd(file_descriptor, compact=True)
     except lmdb.Error as problem:
         if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in DISK_FULL:
-            raise IndexFull(f"The disk of the copy of {source} is full or failing: {problem}. Make room.") from problem
-        raise IndexDamaged(f"The index in {source} cannot be copied: {problem}.") from problem
+            raise IndexFullError(
+                f"The disk of the copy of {source} is full or failing: {problem}. Make room."
+            ) from problem
+        raise IndexDamagedError(f"The index in {source} cannot be copied: {problem}.") from problem
 
 
 def _was_used(directory: Path) -> bool:
@@ -191,7 +201,7 @@ def _was_used(directory: Path) -> bool:
 def _held(directory: Path) -> Iterator[int]:
     """Hold LMDB's lock exclusively; every process with the index open shares it.
 
-    Yields the lock file's descriptor. Raises IndexInUse, AlreadyOpen.
+    Yields the lock file's descriptor. Raises IndexInUseError, AlreadyOpenError.
     """
     with ExitStack() as holding:
         holding.callback(release, claim(directory))
@@ -201,7 +211,7 @@ def _held(directory: Path) -> Iterator[int]:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
         except OSError as problem:
-            raise IndexInUse(f"The index in {directory} is open in another process: stop it first.") from problem
+            raise IndexInUseError(f"The index in {directory} is open in another process: stop it first.") from problem
         yield lock
 
 

@@ -89,7 +89,7 @@ class BulkLoader:
         self._ids.sizes = replace(self._ids.sizes, memtable_entries=self._memtable_entries)
 
     def write(self, operation: Callable[[WriteSession], Result]) -> Result:
-        """As `OpenIndex.write`; afterwards a full portion moves into segments. Raises IndexFull, IndexDamaged."""
+        """As `OpenIndex.write`; afterwards a full portion moves into segments. Raises IndexFullError, IndexDamagedError."""
         result = self._opened.write(operation)
         if self._tree.stats().memtable_entries >= self._memtable_entries:
             self._end_portion()

@@ -140,7 +140,7 @@ class Snapshot:
 
 
 def snapshot(index: Index, operation: Callable[[Snapshot], Result]) -> Result:
-    """Run `operation` on a snapshot of an index. Raises IndexDamaged.
+    """Run `operation` on a snapshot of an index. Raises IndexDamagedError.
 
     Pages that writers free meanwhile are not reused: the file grows by about 1 KB for each document admitted.
     """
@@ -283,7 +283,7 @@ class Importer:
         """Enter records in one write transaction; known positions stay as they are.
 
         Entries come with their verdicts; only equality is checked. Offsets must ascend within a source, as `portions`
-        ensures. Raises IndexFull, IndexDamaged; ValueError if no earlier record holds an original, or a record lacks a
+        ensures. Raises IndexFullError, IndexDamagedError; ValueError if no earlier record holds an original, or a record lacks a
         part.
         """
         _require_whole(records, self._parameters.insert)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from index.decide.forget import ignored
 from index.entry import is_given_back
-from index.errors import IndexDamaged
+from index.errors import IndexDamagedError
 from index.index import Index, internals_of
 from index.session import ReadSession
 from index.storage import scan
@@ -46,7 +46,7 @@ PARTS_MAX = 64
 
 
 def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Finding]:
-    """Run all checks of an index on one snapshot; returns one Finding each. Raises IndexDamaged.
+    """Run all checks of an index on one snapshot; returns one Finding each. Raises IndexDamagedError.
 
     `progress` receives the work done so far: every document counts once in the log and once in the segments.
     """
@@ -64,7 +64,7 @@ def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Find
                 compared = verify_tables(session, progress)
                 checksums.examined += sum(session.transaction.count(table) for table in Table if table.read_in_parts)
                 return [structure, checksums, *compared]
-            except IndexDamaged as problem:
+            except IndexDamagedError as problem:
                 _check_values(session, checksums, in_parts=True)
                 checksums.note([] if checksums.wrong else [str(problem)])
                 return [structure, checksums]

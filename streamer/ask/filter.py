@@ -46,7 +46,7 @@ class Filter(AbstractContextManager["Filter"]):
     (`Answer.replayed`). A caller stores `position` with its commit. After a crash, it repeats `admit` from there with
     the same documents.
 
-    After `close`, and in a forked child, every call but `close` and `repr` raises IndexClosed. A child opens a filter of its
+    After `close`, and in a forked child, every call but `close` and `repr` raises IndexClosedError. A child opens a filter of its
     own.
     """
 
@@ -76,7 +76,7 @@ class Filter(AbstractContextManager["Filter"]):
                         one. None: a new source, whose positions end with `close`
         read_only       allow `check` only, on an existing index
 
-        Raises SettingsError, IndexProblem (`index.errors`); TypeError for single settings beside a `Settings`.
+        Raises SettingsError, NeardupIndexError (`index.errors`); TypeError for single settings beside a `Settings`.
         """
         named = {
             "minhash.similarity_min": similarity_min,
@@ -107,12 +107,12 @@ class Filter(AbstractContextManager["Filter"]):
     def __repr__(self) -> str:
         try:
             state = f"{len(self):,} entries"
-        except errors.IndexProblem as problem:
-            state = "closed" if isinstance(problem, errors.IndexClosed) else type(problem).__name__
+        except errors.NeardupIndexError as problem:
+            state = "closed" if isinstance(problem, errors.IndexClosedError) else type(problem).__name__
         return f"<Filter {self._directory!r}: {state}>"
 
     def __len__(self) -> int:
-        """Entries, those of short texts too. Raises IndexClosed."""
+        """Entries, those of short texts too. Raises IndexClosedError."""
         statistics = self.index.statistics()
         return statistics.entries + statistics.exact_entries
 
@@ -135,7 +135,7 @@ class Filter(AbstractContextManager["Filter"]):
 
     @property
     def position(self) -> int:
-        """Default position of the next admitted document. Raises IndexClosed."""
+        """Default position of the next admitted document. Raises IndexClosedError."""
         self.index.require_open()
         if self._position is None:
             applied = self.index.applied().get(self._source)
@@ -150,7 +150,7 @@ class Filter(AbstractContextManager["Filter"]):
         """Answer as `admit` would for each document alone; reads only, and waits for no writer.
 
         The documents' times do not advance an age limit of entries. Raises TypeError for a value of another type,
-        IndexDamaged, IndexClosed.
+        IndexDamagedError, IndexClosedError.
         """
         self.index.require_open()
         if isinstance(documents, Mapping | bytes):
@@ -168,7 +168,8 @@ class Filter(AbstractContextManager["Filter"]):
                   answers
 
         The decision is durable on return. After a crash during the call, repeat it at its position. Raises TypeError
-        for a value of another type, ValueError for a bad position or a read-only filter, IndexFull, IndexDamaged, IndexClosed.
+        for a value of another type, ValueError for a bad position or a read-only filter, IndexFullError, IndexDamagedError,
+        IndexClosedError.
         """
         # Before the lock below, which another thread of the parent may have held at a fork.
         self.index.require_open()

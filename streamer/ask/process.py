@@ -186,6 +186,6 @@ def answer_questions(settings: Settings, connection: Connection) -> None:
                 connection.send(tuple(answers.answer(*connection.recv())))
     except EOFError:
         return
-    except (StreamerError, errors.IndexProblem) as error:
+    except (StreamerError, errors.NeardupIndexError) as error:
         log.error("answering process ends", error=type(error).__name__, reason=str(error))
         raise SystemExit(exit_code_of(error)) from None

@@ -53,7 +53,7 @@ class NearDuplicates:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Open the index. Raises SettingsError or IndexProblem, which stops the crawl at its start."""
+        """Open the index. Raises SettingsError or NeardupIndexError, which stops the crawl at its start."""
         settings, index = filter_settings(crawler.settings), crawler.settings.get("NEARDUP_INDEX")
         return cls(Filter(settings.index.directory if index is None else index, settings), _stats(crawler))
 

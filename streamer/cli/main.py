@@ -428,7 +428,7 @@ def main() -> None:
             err=True,
         )
         sys.exit(MemoryTooSmall.exit_code)
-    except errors.IndexProblem as error:
+    except errors.NeardupIndexError as error:
         from streamer.service.wiring import exit_code_of
 
         click.echo(f"streamer: {error}", err=True)

@@ -24,7 +24,7 @@ _ANY_COLUMNS = 100_000
 
 _FAILURES = (
     StreamerError,
-    errors.IndexProblem,
+    errors.NeardupIndexError,
     click.ClickException,
     click.exceptions.Exit,
     SystemExit,

@@ -121,7 +121,7 @@ class _Reader:
         if self._scheme is None:
             try:
                 self._scheme = comparable_scheme(self._index, self._settings)
-            except errors.ParametersDiffer:
+            except errors.ParametersDifferError:
                 note = "Near documents are unknown: the settings give other fingerprints than those in the index."
                 return replace(explanation, notes=(*explanation.notes, note))
         prints = self._scheme.fingerprint([document.text], [document.title], [document.metadata])
@@ -183,7 +183,7 @@ def _added(words: Compared, role: str) -> Sequence[str]:
 
 
 def comparable_scheme(index: Index, settings: Settings) -> Scheme:
-    """The scheme of the index's fingerprints. Raises ParametersDiffer if the settings give others."""
+    """The scheme of the index's fingerprints. Raises ParametersDifferError if the settings give others."""
     scheme, stored = scheme_for(settings, key_for(settings, index.secret)), index.parameters
     asked = parameters_for(settings, scheme.stamp())
     if asked.scheme == stored.scheme:

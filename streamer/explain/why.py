@@ -44,7 +44,7 @@ def explain(
     records_at: RecordsAt | None = None,
     full: bool = False,
 ) -> Answer:
-    """Every decision on an id, or the one on a position, newest first; `index` may be read-only. Raises IndexDamaged.
+    """Every decision on an id, or the one on a position, newest first; `index` may be read-only. Raises IndexDamagedError.
 
     asked       an id; name/partition/offset; over files also name:line, with lines from 1
     limit       None: all

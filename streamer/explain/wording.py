@@ -61,7 +61,7 @@ def deciding(parameters: Parameters, settings: Settings) -> Parameters:
         return parameters.deciding(
             parameters_for(settings, dict(parameters.fingerprint)), str(settings.index.directory)
         )
-    except errors.ParametersDiffer:
+    except errors.ParametersDifferError:
         return parameters
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from index import minhash
-from index.errors import Difference, ParametersDiffer
+from index.errors import Difference, ParametersDifferError
 from streamer.settings.settings import Settings
 from streamer.settings.values import fields
 
@@ -24,13 +24,13 @@ _FOLLOWING = {"banding.bands", "banding.rows", "root.member_distance_min", "fing
 """Columns that follow from others."""
 
 
-def by_settings(problem: ParametersDiffer, scheme: str) -> ParametersDiffer:
+def by_settings(problem: ParametersDifferError, scheme: str) -> ParametersDifferError:
     """The same error with a line for each setting that differs, in place of the index's columns.
 
     scheme  `fingerprint.scheme` of the settings
 
     >>> columns = Difference("frames.every", "4", None), Difference("frames.sample_max", "128", None)
-    >>> by_settings(ParametersDiffer("seen", columns), "minhash").differences
+    >>> by_settings(ParametersDifferError("seen", columns), "minhash").differences
     (Difference(name='index.templates', stored='true', asked='false'),)
     """
     names = {each.name for each in problem.differences}
@@ -45,7 +45,7 @@ def by_settings(problem: ParametersDiffer, scheme: str) -> ParametersDiffer:
         if each.name not in following:
             named = _named(each, is_minhash=is_minhash)
             told.setdefault(named.name, named)
-    return ParametersDiffer(problem.where, tuple(told.values()) or problem.differences)
+    return ParametersDifferError(problem.where, tuple(told.values()) or problem.differences)
 
 
 def _named(each: Difference, *, is_minhash: bool) -> Difference:

@@ -116,7 +116,7 @@ class GiveBack:
         return survey
 
     def run(self, selection: Selection) -> Survey:
-        """Give back the matching records. Raises GivingBack, IndexProblem, SettingsError, and the transport's errors."""
+        """Give back the matching records. Raises NeardupError."""
         finished, gone = self._settle()
         filters = {name: value for name, value in asdict(selection).items() if value is not None and value is not False}
         selection = self._newest(selection)
@@ -221,7 +221,7 @@ class GiveBack:
 
 @contextmanager
 def lock_give_back(directory: Path) -> Iterator[None]:
-    """Hold this index's lock for give-back commands. Raises GivingBack for a held lock.
+    """Hold this index's lock for give-back commands. Raises GivingBackError for a held lock.
 
     The brokers do not fence another kafka.instance.
     """
@@ -230,7 +230,7 @@ def lock_give_back(directory: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise errors.GivingBack(f"Another give-back uses the index in {directory}: wait for its end.") from error
+        raise errors.GivingBackError(f"Another give-back uses the index in {directory}: wait for its end.") from error
     finally:
         os.close(descriptor)
 

@@ -116,7 +116,7 @@ def take_in(
     """Enter the lines after the header; returns the counts of new and known positions. Known ones stay unchanged.
 
     Every ROWS_A_TRANSACTION lines are one transaction, and leave an earlier state of the exported index. Raises
-    InputUnreadable for a damaged or incomplete file, and IndexProblem.
+    InputUnreadable for a damaged or incomplete file, and NeardupIndexError.
     """
     loading = BulkLoader(index)
     taking = Importer(loading)

@@ -52,7 +52,7 @@ def rebuild_from_files(
               continues with either index
     progress  receives the lines so far
 
-    Raises InputUnreadable, InputChanged, IndexProblem.
+    Raises InputUnreadable, InputChanged, NeardupIndexError.
     """
     read = skipped = 0
     index, fingerprinter = open_with_scheme(settings)
@@ -105,14 +105,14 @@ def ends_to_rebuild(settings: Settings) -> dict[Source, int]:
     """Offset by input source up to which the current index has decided and the group has delivered.
 
     This is the committed offset; for a deleted topic with the same name, the applied one if the index is readable.
-    Raises SettingsError before the first decision, BrokerUnavailable, IndexProblem.
+    Raises SettingsError before the first decision, BrokerUnavailable, NeardupIndexError.
     """
     applied: dict[Source, int] = {}
     try:
         with open_for_reading(settings) as running:
             streams = set(running.streams(settings.topics.input))
             applied = {source: at.offset for source, at in running.applied().items() if source.stream in streams}
-    except (errors.FormatUnknown, errors.IndexDamaged) as problem:
+    except (errors.FormatUnknownError, errors.IndexDamagedError) as problem:
         log.warning(
             "the index in place cannot be read: the new one takes what the group has committed", problem=str(problem)
         )
@@ -130,7 +130,7 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
     """Enter the input topic's delivered records into the index of `settings`, up to each source's end.
 
     Verdicts stay as delivered, and duplicates enter only by these settings. `progress` receives the records so far.
-    Raises SettingsError, BrokerUnavailable, IndexProblem.
+    Raises SettingsError, BrokerUnavailable, NeardupIndexError.
     """
     index, fingerprinter = open_with_scheme(settings)
     with index:

@@ -35,8 +35,8 @@ class Written:
 def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> Written:
     """Write a snapshot of all entries into a new topic. `progress` receives the entries so far.
 
-    Raises SettingsError if Flink cannot decide by these settings, or decisions are unpublished; ParametersDiffer for an
-    index with other settings; IndexDamaged, BrokerUnavailable.
+    Raises SettingsError if Flink cannot decide by these settings, or decisions are unpublished; ParametersDifferError for an
+    index with other settings; IndexDamagedError, BrokerUnavailable.
     """
     dataflow_of(settings)
     index.parameters.require_equal(

@@ -46,13 +46,13 @@ class Query:
 
 
 def open_for_reading(settings: Settings) -> Index:
-    """Open the configured index read-only, with its own parameters. Raises IndexProblem, SettingsError."""
+    """Open the configured index read-only, with its own parameters. Raises NeardupIndexError, SettingsError."""
     with usable_directory(settings):
         return Index.open(settings.index.directory, None, map_bytes_max=settings.index.map_bytes_max, read_only=True)
 
 
 def open_for_writing(settings: Settings) -> Index:
-    """Open the existing index for writing. Raises IndexProblem, SettingsError."""
+    """Open the existing index for writing. Raises NeardupIndexError, SettingsError."""
     with open_for_reading(settings) as index:
         parameters = index.parameters
     with usable_directory(settings):
@@ -60,15 +60,15 @@ def open_for_writing(settings: Settings) -> Index:
 
 
 def open_to_decide(settings: Settings) -> tuple[Index, Scheme]:
-    """Open the existing index for deciding, as the service does. Raises IndexProblem, SettingsError."""
+    """Open the existing index for deciding, as the service does. Raises NeardupIndexError, SettingsError."""
     open_for_reading(settings).close()
     return open_with_scheme(settings)
 
 
 def key_in_place(settings: Settings) -> tuple[HashKey, bytes | None]:
-    """The current index's key and stored secret; without a key, the public one. Raises IndexProblem, SettingsError."""
+    """The current index's key and stored secret; without a key, the public one. Raises NeardupIndexError, SettingsError."""
     secret = None
-    with suppress(errors.IndexMissing), open_for_reading(settings) as index:
+    with suppress(errors.IndexMissingError), open_for_reading(settings) as index:
         secret = index.secret
     return (PUBLIC if secret is None and not knows_key(settings) else key_for(settings, secret)), secret
 
@@ -175,7 +175,7 @@ def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
 
 
 def seek_text(index: Index, settings: Settings, text: str) -> Query:
-    """A text's fingerprint, as in the service. Raises ParametersDiffer if the settings give others than the index has."""
+    """A text's fingerprint, as in the service. Raises ParametersDifferError if the settings give others than the index has."""
     fingerprints = comparable_scheme(index, settings).fingerprint([text])
     return Query(Kind(int(fingerprints.kinds[0])), fingerprints.fingerprints)
 

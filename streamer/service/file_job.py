@@ -139,7 +139,7 @@ def filter_files(
     processes    that decode and fingerprint; 1: this one does
 
     Returns this run's totals, with the inputs that could not be read to their end, and False after Ctrl-C or SIGTERM.
-    Raises InputUnreadable, InputChanged, SettingsError, DeliveryDoubtful, IndexProblem.
+    Raises InputUnreadable, InputChanged, SettingsError, DeliveryDoubtful, NeardupIndexError.
     """
     totals = Totals(shadow=settings.route.shadow)
     begin = time.perf_counter()

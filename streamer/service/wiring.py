@@ -31,14 +31,14 @@ from streamer.transports.transport import Transport
 
 
 def open_index(settings: Settings, fingerprinter: Scheme, *, read_only: bool = False) -> Index:
-    """Open the configured index, stamped with all that changes a fingerprint. Raises IndexProblem, SettingsError."""
+    """Open the configured index, stamped with all that changes a fingerprint. Raises NeardupIndexError, SettingsError."""
     return _open(settings, schemes.parameters_for(settings, fingerprinter.stamp()), read_only=read_only)
 
 
 def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[Index, Scheme]:
     """Open the index, and create its fingerprints' scheme, with its key. A new index creates its own secret.
 
-    Raises IndexProblem, SettingsError.
+    Raises NeardupIndexError, SettingsError.
     """
     if schemes.knows_key(settings):
         scheme = schemes.scheme_for(settings, schemes.key_for(settings, None))
@@ -75,7 +75,7 @@ def usable_directory(settings: Settings) -> Iterator[None]:
     """Translate system errors at opening an index into SettingsError about index.directory, and columns into settings."""
     try:
         yield
-    except errors.ParametersDiffer as problem:
+    except errors.ParametersDifferError as problem:
         raise by_settings(problem, settings.fingerprint.scheme) from None
     except OSError as error:
         if error.errno in FILE_LIMITS:
@@ -177,21 +177,21 @@ def router_of(settings: Settings, fingerprinter: Scheme, task_id: str) -> Router
     )
 
 
-def exit_code_of(error: StreamerError | errors.IndexProblem) -> int:
+def exit_code_of(error: StreamerError | errors.NeardupIndexError) -> int:
     """Process exit code for an error. After EX_CONFIG a restart will not help; after others it may."""
     if isinstance(error, StreamerError):
         return error.exit_code
     return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), os.EX_SOFTWARE)
 
 
-_EXIT_CODES: dict[type[errors.IndexProblem], int] = {
-    errors.IndexFull: os.EX_IOERR,
-    errors.IndexMissing: os.EX_NOINPUT,
-    errors.IndexExists: os.EX_CANTCREAT,
-    errors.IndexInUse: os.EX_TEMPFAIL,
-    errors.GivingBack: os.EX_TEMPFAIL,
-    errors.IndexDamaged: os.EX_DATAERR,
-    errors.ParametersDiffer: os.EX_CONFIG,
-    errors.StateDiffers: os.EX_CONFIG,
-    errors.FormatUnknown: os.EX_CONFIG,
+_EXIT_CODES: dict[type[errors.NeardupIndexError], int] = {
+    errors.IndexFullError: os.EX_IOERR,
+    errors.IndexMissingError: os.EX_NOINPUT,
+    errors.IndexExistsError: os.EX_CANTCREAT,
+    errors.IndexInUseError: os.EX_TEMPFAIL,
+    errors.GivingBackError: os.EX_TEMPFAIL,
+    errors.IndexDamagedError: os.EX_DATAERR,
+    errors.ParametersDifferError: os.EX_CONFIG,
+    errors.StateDiffersError: os.EX_CONFIG,
+    errors.FormatUnknownError: os.EX_CONFIG,
 }

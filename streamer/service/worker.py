@@ -184,7 +184,7 @@ def work(
     try:
         metrics.prepare(metrics_directory, worker=number)
         _run(settings, part, instance, MetricsListener(metrics.Metrics(), heartbeats, number))
-    except (StreamerError, errors.IndexProblem) as error:
+    except (StreamerError, errors.NeardupIndexError) as error:
         log.error("worker ends", error=type(error).__name__, reason=str(error))
         raise SystemExit(exit_code_of(error)) from None
     except (OSError, MemoryError, RuntimeError) as error:

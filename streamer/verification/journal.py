@@ -58,7 +58,7 @@ class JournalCheck:
     """A source's least offset whose entry still counts."""
 
     def run(self, index: Index, *, expires: bool, progress: Callable[[int], None]) -> None:
-        """Read a snapshot of the index, taken after the outputs. Raises IndexDamaged.
+        """Read a snapshot of the index, taken after the outputs. Raises IndexDamagedError.
 
         expires  whether positions before the first live entry may be unknown
         """

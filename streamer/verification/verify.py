@@ -42,7 +42,7 @@ def verify(
     sample  approximate number of documents to fingerprint and compare with all others; None: all, as a second look and
             outputs without headers need
 
-    Raises ParametersDiffer, NoDocuments before the first commit, IndexDamaged, and the output log's errors.
+    Raises ParametersDifferError, NoDocuments before the first commit, IndexDamagedError, and the output log's errors.
     """
     scheme, asked = scheme_with_parameters(settings, key_for(settings, index.secret))
     deciding = index.parameters.deciding(asked, str(settings.index.directory))

@@ -41,7 +41,7 @@ def compared(settings: Settings, output_log: OutputLog, progress: Progress) -> I
     """Decide delivered documents again by `settings`, and compare both decisions.
 
     The settings' index gives the order; without one, timestamps do. Raises NoDocuments before the first commit,
-    IndexDamaged, SettingsError, and the output log's errors.
+    IndexDamagedError, SettingsError, and the output log's errors.
     """
     with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
         yield _Comparison(settings, output_log, progress, Path(folder)).run()
@@ -124,7 +124,7 @@ class _Comparison:
         try:
             with open_for_reading(self._settings) as index, self._progress("reading the index", None):
                 return ranks_in(index, documents)
-        except errors.IndexMissing:
+        except errors.IndexMissingError:
             return np.full(len(documents), NONE), np.full(len(documents), NO_VERDICT, np.uint8)
 
     def _decided(self, documents: Documents, order: Rows) -> Decided:

@@ -12,7 +12,7 @@ ROWS_AT_ONCE = 4_096
 
 
 def ranks_in(index: Index, documents: Documents) -> tuple[Rows, npt.NDArray[np.uint8]]:
-    """Each document's place in an index's log, or NONE; and its verdict there, or NO_VERDICT. Raises IndexDamaged."""
+    """Each document's place in an index's log, or NONE; and its verdict there, or NO_VERDICT. Raises IndexDamagedError."""
     ranks, verdicts = np.full(len(documents), NONE), np.full(len(documents), NO_VERDICT, np.uint8)
 
     def operation(taken: Snapshot) -> None:

@@ -1,4 +1,4 @@
-"""Whatever bytes stand in the file of an index: the right answers, or IndexDamaged; never a signal, never nonsense."""
+"""Whatever bytes stand in the file of an index: the right answers, or IndexDamagedError; never a signal, never nonsense."""
 
 import random
 from collections import Counter

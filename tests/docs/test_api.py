@@ -17,7 +17,10 @@ def test_every_example_runs(
     names: dict[str, object] = {}
     for example in EXAMPLES:
         exec(compile(example, "docs/api.md", "exec"), names)
-    assert capsys.readouterr().out == "duplicate 1.0 first\n"
+    same, other, shown, *refused = capsys.readouterr().out.splitlines()
+    assert (same, other) == ("duplicate 1.0 first 1.0 0.0", "unique None None None None")
+    assert shown == "<Filter 'index-data': 1 entries>"
+    assert "  minhash.similarity_min: stored 0.8, asked 0.6" in refused
     rows = [{"text": "A text that is here once. " * 20}, {"text": "A text that is here once. " * 20}]
     kept = names["without_duplicates"](rows, tmp_path / "rows", "frame", 0)  # type: ignore[operator]
     assert kept == rows[:1]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Kind, Position, Source, Verdict
-from index.errors import AlreadyOpen, IndexMissing, IndexProblem
+from index.errors import AlreadyOpenError, IndexMissingError, NeardupIndexError
 from index.index import Index
 from index.matching.root import RootRule
 from index.storage import journal
@@ -370,18 +370,18 @@ def test_one_process_opens_a_directory_once(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with opened(tmp_path / "real") as index:
         for name in ("real", "link"):
-            with pytest.raises(AlreadyOpen, match="already open in this process"):
+            with pytest.raises(AlreadyOpenError, match="already open in this process"):
                 opened(tmp_path / name)
         index.close()
         with opened(tmp_path / "link") as other:
             index.close()
-            with pytest.raises(AlreadyOpen):
+            with pytest.raises(AlreadyOpenError):
                 opened(tmp_path / "real")
             assert other.statistics().entries == 0
 
 
 def test_an_index_opened_for_reading_reads_and_never_writes(tmp_path: Path) -> None:
-    with pytest.raises(IndexMissing, match="no index in"):
+    with pytest.raises(IndexMissingError, match="no index in"):
         opened(tmp_path / "none", read_only=True)
     assert not (tmp_path / "none").exists()
     rows = rows_of(2, 20, 128)
@@ -390,7 +390,7 @@ def test_an_index_opened_for_reading_reads_and_never_writes(tmp_path: Path) -> N
     with Index.open(tmp_path / "one", None, map_bytes_max=MAP_BYTES_MAX, read_only=True) as index:
         assert index.parameters == Parameters(128, 5, "unique", {"features": "words"})
         assert index.statistics().journal_rows == 20
-        with pytest.raises(IndexProblem, match="for reading only"):
+        with pytest.raises(NeardupIndexError, match="for reading only"):
             admitted(index, rows)
 
 

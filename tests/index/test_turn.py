@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from index import Index, Parameters, Source
-from index.errors import IndexMissing
+from index.errors import IndexMissingError
 from index.turn import Turn
 
 SOURCE = Source("stream", 0)
@@ -71,7 +71,7 @@ def test_an_index_can_be_written_and_opened_while_another_has_the_turn(tmp_path:
 def test_a_file_that_is_gone_has_no_turn(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         (tmp_path / "data.mdb").unlink()
-        with pytest.raises(IndexMissing, match="was removed while it was in use"):
+        with pytest.raises(IndexMissingError, match="was removed while it was in use"):
             index.take_turn()
 
 

@@ -63,8 +63,8 @@ def test_a_stopped_process_that_keeps_the_index_from_being_written_is_named_unti
     named = f"process {orphan.pid} ("
     wait_until(lambda: "still deciding" in (told := ask(run, "/readyz")[1]) and named in told)
     # The watchdog ends the worker, and its successors say why they cannot begin.
-    wait_until(lambda: service.log.read_text().count("IndexInUse") > 1)
-    assert named in service.log.read_text().split("IndexInUse")[-1]
+    wait_until(lambda: service.log.read_text().count("IndexInUseError") > 1)
+    assert named in service.log.read_text().split("IndexInUseError")[-1]
     orphan.kill()
     orphan.wait()
     require_every_position_once(Outputs(run), len(values))

@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from index.errors import IndexInUse, IndexMissing
+from index.errors import IndexInUseError, IndexMissingError
 from index.storage.data_file import DATA_FILE, MAGIC, identity_of, room_in
 from index.storage.file.forks import OwnDescriptor
 
@@ -39,7 +39,7 @@ class HeldFiles:
     >>> (folder / DATA_FILE).unlink()
     >>> held.require_in_place()
     Traceback (most recent call last):
-    index.errors.IndexMissing: The index in ... was removed or replaced while it was in use. ...
+    index.errors.IndexMissingError: The index in ... was removed or replaced while it was in use. ...
     >>> held.close()
     """
 
@@ -47,7 +47,7 @@ class HeldFiles:
         """Hold the data file, and allocate the lock file on disk; creates a missing one.
 
         Closing the lock file releases every lock of this process on it: call this before LMDB opens it. Raises
-        IndexInUse if another process uses the index without a lock file, IndexFull, OSError.
+        IndexInUseError if another process uses the index without a lock file, IndexFullError, OSError.
         """
         # Absolute paths: the process may change its current folder.
         self.data = (directory / DATA_FILE).absolute()
@@ -76,7 +76,7 @@ class HeldFiles:
                 fcntl.flock(self._held.number, fcntl.LOCK_SH)
                 return
             time.sleep(_PAUSE_SECONDS)
-        raise IndexInUse(f"{self._lock}: this file is missing, while another process uses the index. {_WAY_OUT}")
+        raise IndexInUseError(f"{self._lock}: this file is missing, while another process uses the index. {_WAY_OUT}")
 
     def _give_room(self) -> None:
         """Allocate the file's blocks: a missing one would kill the process (SIGBUS)."""
@@ -100,26 +100,26 @@ class HeldFiles:
         self.data_identity = identity
 
     def require_in_place(self) -> None:
-        """Raise IndexMissing if the data file was removed or replaced, and IndexInUse as `require_lock` does.
+        """Raise IndexMissingError if the data file was removed or replaced, and IndexInUseError as `require_lock` does.
 
         A read-only process may continue to read a replaced data file.
         """
         self.require_lock()
         if not self._read_only and identity_of(self.data) != self.data_identity:
-            raise IndexMissing(
+            raise IndexMissingError(
                 f"The index in {self.data.parent} was removed or replaced while it was in use. Put it back, or start "
                 "again: what was delivered is then restored into a new one."
             )
 
     def require_lock(self) -> None:
-        """Raise IndexInUse if the lock file is not the opened one: another writer may be active.
+        """Raise IndexInUseError if the lock file is not the opened one: another writer may be active.
 
         No other process opens a removed or replaced data file, so its lock file does not matter.
         """
         if self._without_lock or identity_of(self._lock) == self._lock_identity:
             return
         if identity_of(self.data) == self.data_identity:
-            raise IndexInUse(
+            raise IndexInUseError(
                 f"{self._lock}: this file was removed or replaced while the index was in use, so that writers no longer "
                 f"take turns. The batch is not written. {_WAY_OUT}"
             )

@@ -83,7 +83,7 @@ class AttemptFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Create a note in a folder. Raises IndexFull without room."""
+        """Create a note in a folder. Raises IndexFullError without room."""
         self._path = folder / f"{os.getpid()}-{time.time_ns()}{_SUFFIX}"
         # Only a locked note may have its name: unlocked, it would be a death.
         fresh = self._path.with_suffix(".new")
@@ -92,7 +92,7 @@ class AttemptFile:
             os.posix_fallocate(self._file, 0, NOTE_BYTES)
         except OSError as error:
             fresh.unlink(missing_ok=True)
-            raise errors.IndexFull(f"{folder}: no note of batches can be made there: {error.strerror}") from error
+            raise errors.IndexFullError(f"{folder}: no note of batches can be made there: {error.strerror}") from error
         os.pwrite(self._file, _content(IDLE, ()), 0)
         fcntl.flock(self._file, fcntl.LOCK_EX)
         fresh.rename(self._path)
@@ -138,14 +138,14 @@ class Attempts:
         try:
             for _ in range(3):
                 self._notes.append(AttemptFile(self._folder))
-        except errors.IndexFull:
+        except errors.IndexFullError:
             self._close(orderly=True)
             raise
         self.loop, *self.ahead = self._notes
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        self._close(orderly=kind is None or issubclass(kind, StreamerError | errors.IndexProblem))
+        self._close(orderly=kind is None or issubclass(kind, StreamerError | errors.NeardupIndexError))
 
     def _close(self, *, orderly: bool) -> None:
         for note in self._notes:

@@ -7,7 +7,7 @@ import pytest
 from index.dataflow import Arrival, Dataflow, Kind, Message, Seeds, Stage
 from index.dataflow.flow import FORMAT_VERSION
 from index.entry import Source
-from index.errors import StateDiffers
+from index.errors import StateDiffersError
 from index.matching.root import RootRule
 from index.storage.parameters import Parameters
 from tests.support.dataflow import KeyState
@@ -80,7 +80,7 @@ def test_a_range_without_documents_is_told_to_join_alone() -> None:
 def test_other_settings_than_those_of_the_state_are_refused_by_their_names() -> None:
     ordered = Ordered()
     ordered.messages(replace(arrival(0, 1), stamp='{"weight":"tf"}'))
-    with pytest.raises(StateDiffers, match=r"other settings: fingerprint\.weight: stored tf, asked \(not set\)\."):
+    with pytest.raises(StateDiffersError, match=r"other settings: fingerprint\.weight: stored tf, asked \(not set\)\."):
         ordered.messages(arrival(1, 2))
     for other, setting in (
         (replace(FLOW, shards=5), "shards: stored 4, asked 5"),
@@ -89,7 +89,7 @@ def test_other_settings_than_those_of_the_state_are_refused_by_their_names() -> 
     ):
         # Also before any document came: a sign of life is enough.
         for given in (arrival(1, 2), arrival(0, 0)):
-            with pytest.raises(StateDiffers, match=f"{setting}.* Go on with the stored ones"):
+            with pytest.raises(StateDiffersError, match=f"{setting}.* Go on with the stored ones"):
                 list(other.order().arrive(ordered.task, given))
 
 
@@ -98,7 +98,9 @@ def test_a_state_of_an_older_format_is_refused_by_its_version() -> None:
     ordered.messages(arrival(0, 1))
     ((name, content),) = ordered.task.content.items()
     ordered.task.put_all({name: content.replace(f'"format": "{FORMAT_VERSION}"'.encode(), b'"format": "1"')})
-    with pytest.raises(StateDiffers, match=f"format: stored 1, asked {FORMAT_VERSION}. Go on with the stored ones"):
+    with pytest.raises(
+        StateDiffersError, match=f"format: stored 1, asked {FORMAT_VERSION}. Go on with the stored ones"
+    ):
         ordered.messages(arrival(1, 2))
 
 

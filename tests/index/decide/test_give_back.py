@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Entries, Kind, Position, Source, Verdict
-from index.errors import GivingBack
+from index.errors import GivingBackError
 from index.index import Index
 from index.matching.root import RootRule
 from index.session import Recrawl, Retention
@@ -218,7 +218,7 @@ def test_a_batch_is_undelivered_until_it_is_settled_and_no_other_is_decided_mean
         index.give_back(entries_of([DROPPED]))
     with opened(tmp_path) as index:
         assert index.undelivered() == [Position(ONE, 1)]
-        with pytest.raises(GivingBack):
+        with pytest.raises(GivingBackError):
             index.give_back(entries_of([Row(2, 0b10)]))
         assert index.are_given_back([Position(ONE, 2), Position(ONE, 1), Position(TWO, 1)]).tolist() == [
             False,

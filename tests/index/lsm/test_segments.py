@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.errors import IndexDamaged
+from index.errors import IndexDamagedError
 from index.lsm import memtable
 from index.lsm.levels import Levels
 from index.lsm.segments import Segments
@@ -92,7 +92,7 @@ def test_a_segment_that_was_changed_or_shifted_is_damage_and_no_answer(tmp_path:
         look = partial(found_in, asked=known[100:102], version=0)
         assert store.read(lambda transaction: look(transaction, segments=opened()))
         store.write(shifted)
-        with pytest.raises(IndexDamaged, match="is not what was written"):
+        with pytest.raises(IndexDamagedError, match="is not what was written"):
             store.read(lambda transaction: look(transaction, segments=opened()))
 
 
@@ -121,7 +121,7 @@ def test_what_was_checked_is_not_checked_again_while_other_segments_change() -> 
 def test_a_value_that_is_no_segment_is_damage() -> None:
     with stores() as store:
         store.write(partial(Transaction.put, table=Table.SEGMENTS, key=b"\0" * 18, value=b"small"))
-        with pytest.raises(IndexDamaged, match="a value that is not a segment"):
+        with pytest.raises(IndexDamagedError, match="a value that is not a segment"):
             store.read(lambda transaction: found_in(transaction, opened(), np.ones((1, 3), np.uint64), 0))
 
 

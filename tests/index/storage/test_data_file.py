@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from index.errors import IndexDamaged, IndexFull
+from index.errors import IndexDamagedError, IndexFullError
 from index.index import Index
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE, require_whole
@@ -25,7 +25,7 @@ from tests.support.tiers import first_of
 PROBE = """
 import sys
 from pathlib import Path
-from index.errors import FormatUnknown, IndexDamaged
+from index.errors import FormatUnknownError, IndexDamagedError
 from tests.support.indexes import everything, looked_at, opened
 for line in sys.stdin:
     path = Path(line.strip())
@@ -33,7 +33,7 @@ for line in sys.stdin:
         try:
             with opening(path) as index:
                 everything(index)
-        except (FormatUnknown, IndexDamaged):
+        except (FormatUnknownError, IndexDamagedError):
             pass
     print("alive", flush=True)
 """
@@ -81,7 +81,7 @@ def test_a_file_cut_anywhere_kills_nobody(
 def test_a_file_that_lacks_used_pages_is_damaged(sound: bytes, tmp_path: Path, length: int) -> None:
     (tmp_path / DATA_FILE).write_bytes(sound[:length])
     for opening in (looked_at, opened):
-        with pytest.raises(IndexDamaged, match=r"empty|has [0-9]+ bytes.*index restore"):
+        with pytest.raises(IndexDamagedError, match=r"empty|has [0-9]+ bytes.*index restore"):
             opening(tmp_path)
     assert (tmp_path / DATA_FILE).stat().st_size == length
 
@@ -103,7 +103,9 @@ def test_bytes_changed_in_the_first_two_pages_kill_nobody(
 
 def test_the_message_names_file_and_sizes(sound: bytes, tmp_path: Path) -> None:
     (tmp_path / DATA_FILE).write_bytes(sound[: len(sound) // 2])
-    with pytest.raises(IndexDamaged, match=rf"{tmp_path}/data.mdb .* {len(sound) // 2} bytes, .* ends at {len(sound)}"):
+    with pytest.raises(
+        IndexDamagedError, match=rf"{tmp_path}/data.mdb .* {len(sound) // 2} bytes, .* ends at {len(sound)}"
+    ):
         opened(tmp_path)
 
 
@@ -120,7 +122,7 @@ def test_copies_of_a_cut_index_are_refused_and_leave_nothing(sound: bytes, tmp_p
     (tmp_path / "own").mkdir()
     (tmp_path / "old" / DATA_FILE).write_bytes(sound[: len(sound) // 2])
     (tmp_path / "own" / DATA_FILE).write_bytes(sound)
-    with pytest.raises(IndexDamaged):
+    with pytest.raises(IndexDamagedError):
         backup.replace(tmp_path / "own", tmp_path / "old", keep_former=True)
     assert (tmp_path / "own" / DATA_FILE).read_bytes() == sound
 
@@ -130,7 +132,7 @@ def test_an_index_cut_while_it_is_open_gives_no_backup(sound: bytes, tmp_path: P
     (tmp_path / "index" / DATA_FILE).write_bytes(sound)
     with looked_at(tmp_path / "index") as index:
         os.truncate(tmp_path / "index" / DATA_FILE, len(sound) // 2)
-        with pytest.raises(IndexDamaged):
+        with pytest.raises(IndexDamagedError):
             backup.copy(index, tmp_path / "copy", compact=False)
     assert not (tmp_path / "copy").exists()
 
@@ -165,7 +167,7 @@ def test_a_creation_killed_anywhere_is_taken_up_by_the_next_opening(tmp_path: Pa
 FILLED_UP = """
 import sys
 from pathlib import Path
-from index.errors import IndexFull
+from index.errors import IndexFullError
 from tests.support.indexes import opened
 small = Path("/mnt")
 for free_kib in range(0, 64, 4):
@@ -173,7 +175,7 @@ for free_kib in range(0, 64, 4):
     try:
         with opened(small / "index"):
             print("opened", flush=True)
-    except IndexFull as problem:
+    except IndexFullError as problem:
         print("full", str(small) in str(problem), flush=True)
     (small / "filling").unlink()
 """
@@ -218,7 +220,7 @@ def test_a_lock_file_without_room_is_a_full_disk_and_not_a_signal(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
-    with pytest.raises(IndexFull, match=str(tmp_path)):
+    with pytest.raises(IndexFullError, match=str(tmp_path)):
         opened(tmp_path)
     monkeypatch.undo()
     with opened(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Kind, Source
-from index.errors import FormatUnknown, IndexDamaged
+from index.errors import FormatUnknownError, IndexDamagedError
 from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.matching.host_sketch import UNKNOWN, HostLimits
@@ -177,7 +177,7 @@ def test_an_index_that_has_lost_its_identity_is_damaged(tmp_path: Path) -> None:
         meta = environment.open_db(Table.META.value, create=False)
         with environment.begin(write=True) as transaction:
             assert transaction.delete(b"identity", db=meta)
-    with pytest.raises(IndexDamaged, match="identity"):
+    with pytest.raises(IndexDamagedError, match="identity"):
         Index.open(tmp_path, None, map_bytes_max=2**24, read_only=True)
 
 
@@ -242,7 +242,7 @@ def test_an_index_of_another_format_version_is_refused_untouched(version: int, t
     make_older(tmp_path, version)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match=f"format version {version}; this program knows version 14"):
+        with pytest.raises(FormatUnknownError, match=f"format version {version}; this program knows version 14"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
     assert (tmp_path / "data.mdb").read_bytes() == before
 
@@ -257,11 +257,11 @@ def test_another_programs_file_is_refused_untouched(tmp_path: Path) -> None:
     with lmdb.open(str(tmp_path), max_dbs=20) as environment:
         environment.open_db(b"something")
     size = (tmp_path / "data.mdb").read_bytes()
-    with pytest.raises(FormatUnknown, match="another program"):
+    with pytest.raises(FormatUnknownError, match="another program"):
         Index.open(tmp_path, Parameters(), map_bytes_max=2**24)
     assert (tmp_path / "data.mdb").read_bytes() == size
     (tmp_path / "data.mdb").write_bytes(b"not LMDB at all" * 1000)
-    with pytest.raises(FormatUnknown, match="not a file this program can read"):
+    with pytest.raises(FormatUnknownError, match="not a file this program can read"):
         Index.open(tmp_path, Parameters(), map_bytes_max=2**24)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.errors import IndexDamaged
+from index.errors import IndexDamagedError
 from index.storage import log
 from index.storage.layout import LOG_KEY, Filing, Table
 from tests.support.examples import examples
@@ -149,5 +149,5 @@ def test_a_copied_batch_stays_as_it_was_when_its_transaction_writes() -> None:
 def test_a_batch_that_is_not_there_is_damage() -> None:
     with stores() as store:
         for read in (log.read, log.copied):
-            with pytest.raises(IndexDamaged, match="table log lacks"):
+            with pytest.raises(IndexDamagedError, match="table log lacks"):
                 store.read(lambda transaction, r=read: r(transaction, log.key_of(3, 4), WORDS))  # type: ignore[misc]

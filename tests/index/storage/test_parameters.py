@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import FormatUnknown, ParametersDiffer
+from index.errors import FormatUnknownError, ParametersDifferError
 from index.index import Index
 from index.matching.distance import hamming
 from index.matching.minhash import Banding, banding_for
@@ -21,7 +21,7 @@ STORED = Parameters(64, 3, "unique", {"features": "words", "weight": "tf"})
 def test_the_message_names_every_setting_that_differs_and_what_to_do(tmp_path: Path) -> None:
     Index.open(tmp_path, STORED, map_bytes_max=MAP_BYTES_MAX).close()
     asked = Parameters(128, 3, "root", {"features": "shingles", "weight": "tf", "shingle_words": "2"}, root=RootRule(6))
-    with pytest.raises(ParametersDiffer) as raised:
+    with pytest.raises(ParametersDifferError) as raised:
         Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
     assert str(raised.value) == (
         f"The index in {tmp_path} was built with other settings:\n"
@@ -43,7 +43,7 @@ def test_the_message_names_similarities_of_minhash_and_the_scheme_alone_where_th
     farther = replace(stored, distance_max=4_000, banding=Banding(64, 8, 21, 3))
     told = []
     for asked in (farther, STORED):
-        with pytest.raises(ParametersDiffer) as raised:
+        with pytest.raises(ParametersDifferError) as raised:
             Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
         told.append(str(raised.value).splitlines()[1:-1])
     assert told == [
@@ -68,7 +68,7 @@ def test_the_message_names_similarities_of_minhash_and_the_scheme_alone_where_th
 def test_any_difference_is_refused_and_the_index_stays_usable(asked: Parameters, tmp_path: Path) -> None:
     Index.open(tmp_path, STORED, map_bytes_max=MAP_BYTES_MAX).close()
     for read_only in (False, True):
-        with pytest.raises(ParametersDiffer):
+        with pytest.raises(ParametersDifferError):
             Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX, read_only=read_only)
     with Index.open(tmp_path, STORED, map_bytes_max=MAP_BYTES_MAX) as index:
         assert index.parameters == STORED
@@ -79,10 +79,10 @@ def test_a_second_look_is_stamped_with_its_thresholds(look: CosineLook | Metadat
     with_look = Parameters(64, 5, "unique", look=look)
     assert Parameters.from_stamp(with_look.stamp(), "here") == with_look
     Index.open(tmp_path, with_look, map_bytes_max=MAP_BYTES_MAX).close()
-    with pytest.raises(ParametersDiffer, match=rf"look.kind: stored {look.kind}, asked \(not set\)"):
+    with pytest.raises(ParametersDifferError, match=rf"look.kind: stored {look.kind}, asked \(not set\)"):
         Index.open(tmp_path, Parameters(64, 5, "unique"), map_bytes_max=MAP_BYTES_MAX)
     other = CosineLook(256, 0.8) if isinstance(look, CosineLook) else MetadataLook(100, 0.9, 0.248)
-    with pytest.raises(ParametersDiffer, match=r"_min: stored 0.\d+, asked 0.\d+\n"):
+    with pytest.raises(ParametersDifferError, match=r"_min: stored 0.\d+, asked 0.\d+\n"):
         Index.open(tmp_path, Parameters(64, 5, "unique", look=other), map_bytes_max=MAP_BYTES_MAX)
 
 
@@ -130,7 +130,7 @@ def test_a_looser_threshold_is_refused_and_which_way_is_open_is_told(
     tmp_path: Path, stored: Parameters, asked: Parameters, names: list[str]
 ) -> None:
     Index.open(tmp_path, stored, map_bytes_max=MAP_BYTES_MAX).close()
-    with pytest.raises(ParametersDiffer) as raised:
+    with pytest.raises(ParametersDifferError) as raised:
         Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
     lines = str(raised.value).splitlines()
     assert [line.split(":")[0].strip() for line in lines[1:-2]] == names
@@ -155,7 +155,7 @@ def test_nothing_else_may_differ_beside_a_stricter_threshold(
     tmp_path: Path, stored: Parameters, asked: Parameters, name: str
 ) -> None:
     Index.open(tmp_path, stored, map_bytes_max=MAP_BYTES_MAX).close()
-    with pytest.raises(ParametersDiffer, match=rf"\n  {name}: stored"):
+    with pytest.raises(ParametersDifferError, match=rf"\n  {name}: stored"):
         Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
 
 
@@ -199,13 +199,13 @@ def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
 @pytest.mark.parametrize("version", [*range(14), 15, "14", None])
 def test_another_format_version_is_refused(version: object) -> None:
     stamp = json.loads(STORED.stamp()) | {"format": version}
-    with pytest.raises(FormatUnknown, match=r"of format version .*; this program knows version 14"):
+    with pytest.raises(FormatUnknownError, match=r"of format version .*; this program knows version 14"):
         Parameters.from_stamp(json.dumps(stamp).encode(), "here")
 
 
 @pytest.mark.parametrize("stamp", [b"", b"\xff", b"[]", b"{}", b"1"])
 def test_a_stamp_that_cannot_be_read_is_refused(stamp: bytes) -> None:
-    with pytest.raises(FormatUnknown, match="no readable stamp"):
+    with pytest.raises(FormatUnknownError, match="no readable stamp"):
         Parameters.from_stamp(stamp, "here")
 
 

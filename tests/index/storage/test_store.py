@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.errors import IndexDamaged, IndexFull, IndexMissing
+from index.errors import IndexDamagedError, IndexFullError, IndexMissingError
 from index.index import Index
 from index.storage.data_file import DATA_FILE
 from index.storage.file.commit_hooks import CommitHooks
@@ -56,7 +56,7 @@ def test_an_index_at_its_limit_keeps_all_it_had_and_goes_on_when_the_limit_is_ra
         first = index.admit(entries_of(rows[:100]), ends_of(rows[:100]))
         before = index.statistics(), index.applied()
         for _ in range(2):
-            with pytest.raises(IndexFull, match=r"index\.map_bytes_max = 1048576"):
+            with pytest.raises(IndexFullError, match=r"index\.map_bytes_max = 1048576"):
                 index.admit(entries_of(rows), ends_of(rows))
             assert (index.statistics(), index.applied()) == before
         again = index.admit(entries_of(rows[:100]), {})
@@ -84,7 +84,7 @@ def test_a_disk_that_fills_up_in_a_batch_keeps_all_there_was(tmp_path: Path, fil
     with opened(tmp_path, map_bytes_initial=2**26) as index:
         index.admit(entries_of(rows[:100]), ends_of(rows[:100]))
         before = index.statistics(), index.applied()
-        with pytest.raises(IndexFull, match="disk that holds the index"):
+        with pytest.raises(IndexFullError, match="disk that holds the index"):
             index.admit(entries_of(rows), ends_of(rows))
         assert (index.statistics(), index.applied()) == before
         resource.setrlimit(
@@ -104,10 +104,10 @@ def test_an_index_that_is_no_longer_where_it_was_takes_no_batch_in_silence(tmp_p
         elif deed == "replaced":
             shutil.copytree(tmp_path / "elsewhere", tmp_path / "index")
         with pytest.raises(
-            IndexMissing, match=r"removed or replaced while it was in use\. Put it back, or start again"
+            IndexMissingError, match=r"removed or replaced while it was in use\. Put it back, or start again"
         ):
             index.admit(entries_of(rows[2:]), ends_of(rows))
-        with pytest.raises(IndexMissing, match="removed or replaced"):
+        with pytest.raises(IndexMissingError, match="removed or replaced"):
             index.statistics()
 
 
@@ -229,7 +229,7 @@ def test_damage_is_met_by_whoever_reads_many_values_or_finds_keys_missing_beside
     sealed = store.read(lambda t: dict(t.raw(Table.EXACT))[b"b"].tobytes())
     store.write(lambda t: t.delete(Table.EXACT, b"b"))
     put_raw(store, Table.EXACT, b"b", value + sealed[8:])
-    with pytest.raises(IndexDamaged, match="value of 62 in table exact is not what was written"):
+    with pytest.raises(IndexDamagedError, match="value of 62 in table exact is not what was written"):
         store.read(lambda t: t.get_many(Table.EXACT, keys))
     store.close()
 
@@ -283,7 +283,7 @@ def test_a_value_that_was_not_written_so_is_damage_however_it_is_met(
     store.write(lambda transaction: transaction.put(Table.AGES, b"n", b"value"))
     store.read(lambda transaction: read(transaction, b"n"))
     put_raw(store, Table.AGES, b"n", value)
-    with pytest.raises(IndexDamaged, match="the value of 6e in table ages is not what was written"):
+    with pytest.raises(IndexDamagedError, match="the value of 6e in table ages is not what was written"):
         store.read(lambda transaction: read(transaction, b"n"))
     store.close()
 
@@ -295,10 +295,10 @@ def test_a_large_value_is_checked_once_and_again_where_that_is_asked(tmp_path: P
     sealed = store.read(lambda transaction: dict(transaction.raw(Table.SEGMENTS))[b"key"].tobytes())
     put_raw(store, Table.SEGMENTS, b"key", b"\1" + sealed[1:])
     assert store.read(lambda transaction: transaction.get(Table.SEGMENTS, b"key")) == b"\1" + bytes(8_999)
-    with pytest.raises(IndexDamaged):
+    with pytest.raises(IndexDamagedError):
         store.read(lambda transaction: transaction.view(Table.SEGMENTS, b"key", recheck=True))
     store.check_again()
-    with pytest.raises(IndexDamaged):
+    with pytest.raises(IndexDamagedError):
         store.read(lambda transaction: transaction.existing(Table.SEGMENTS, b"key"))
     store.close()
 
@@ -310,7 +310,7 @@ def test_a_file_that_is_cut_while_it_is_open_is_damage_at_the_next_transaction(t
     store.read(lambda transaction: transaction.count(Table.LOG))
     os.truncate(tmp_path / DATA_FILE, 8_192)
     for begin in (store.read, store.write):
-        with pytest.raises(IndexDamaged, match="while it was open"):
+        with pytest.raises(IndexDamagedError, match="while it was open"):
             begin(lambda transaction: transaction.count(Table.LOG))
 
 
@@ -327,7 +327,7 @@ def test_pages_of_trees_are_looked_at_before_lmdb_walks_through_them(tmp_path: P
         (tmp_path / DATA_FILE).write_bytes(damaged)
         try:
             Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=True, hooks=CommitHooks()).close()
-        except IndexDamaged:
+        except IndexDamagedError:
             refused += 1
     # Every table, and the tree of all tables.
     assert refused >= len(Table) + 1

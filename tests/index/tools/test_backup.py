@@ -13,7 +13,14 @@ import pytest
 from lmdb import verify as lmdb_verify
 
 from index.entry import Verdict
-from index.errors import AlreadyOpen, FormatUnknown, IndexExists, IndexFull, IndexInUse, IndexMissing
+from index.errors import (
+    AlreadyOpenError,
+    FormatUnknownError,
+    IndexExistsError,
+    IndexFullError,
+    IndexInUseError,
+    IndexMissingError,
+)
 from index.index import Index
 from index.storage.data_file import DATA_FILE
 from index.storage.file import fresh
@@ -82,10 +89,10 @@ def test_a_copy_overwrites_nothing_and_writes_over_what_a_killed_copy_left(tmp_p
     (killed / "copy" / DATA_FILE).write_bytes(b"half")
     with looked_at(tmp_path / "index") as index:
         copy(index, tmp_path / "copy", compact=True)
-        with pytest.raises(IndexExists, match="is not empty"):
+        with pytest.raises(IndexExistsError, match="is not empty"):
             copy(index, tmp_path / "copy", compact=True)
         (tmp_path / "file").write_bytes(b"")
-        with pytest.raises(IndexExists):
+        with pytest.raises(IndexExistsError):
             copy(index, tmp_path / "file", compact=True)
         (tmp_path / "empty").mkdir()
         copy(index, tmp_path / "empty", compact=False)
@@ -144,7 +151,7 @@ def test_a_full_disk_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     else:
         full = OSError(errno.ENOSPC, "No space left on device")
         monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(full))
-    with pytest.raises(IndexFull):
+    with pytest.raises(IndexFullError):
         replace(tmp_path, tmp_path, keep_former=False)
     assert (tmp_path / DATA_FILE).read_bytes() == before
 
@@ -177,15 +184,15 @@ def test_an_index_that_somebody_has_open_is_not_replaced(tmp_path: Path) -> None
     with process("index_process", tmp_path, 9, 0) as reader:
         assert reader.stdout is not None
         assert reader.stdout.readline() == "open\n"
-        with pytest.raises(IndexInUse, match="open in another process"):
+        with pytest.raises(IndexInUseError, match="open in another process"):
             replace(tmp_path, tmp_path, keep_former=False)
         assert (tmp_path / DATA_FILE).read_bytes() == before
         reader.communicate("\n")
-    with opened(tmp_path), pytest.raises(AlreadyOpen):
+    with opened(tmp_path), pytest.raises(AlreadyOpenError):
         replace(tmp_path, tmp_path, keep_former=False)
-    with pytest.raises(IndexMissing):
+    with pytest.raises(IndexMissingError):
         replace(tmp_path / "none", tmp_path, keep_former=False)
-    with pytest.raises(IndexMissing):
+    with pytest.raises(IndexMissingError):
         replace(tmp_path, tmp_path / "none", keep_former=False)
     replace(tmp_path, tmp_path, keep_former=False)
 
@@ -197,7 +204,7 @@ def test_an_index_of_an_older_format_is_neither_compacted_nor_put_in_place(tmp_p
     make_older(old)
     before = [(each / DATA_FILE).read_bytes() for each in (old, new)]
     for directory in (old, new):
-        with pytest.raises(FormatUnknown, match="format version 1"):
+        with pytest.raises(FormatUnknownError, match="format version 1"):
             replace(directory, old, keep_former=False)
     assert [(each / DATA_FILE).read_bytes() for each in (old, new)] == before
     replace(old, new, keep_former=True)
@@ -257,7 +264,7 @@ def test_a_process_that_waits_for_a_replaced_index_never_believes_the_former_loc
         assert time.monotonic() - begin > 0.5
     assert waiter.returncode == (0 if place == "never" else 1), complaint
     if waiter.returncode:
-        assert "IndexInUse" in complaint
+        assert "IndexInUseError" in complaint
         with process("index_process", old, 1, 3) as waiter:
             output, _ = waiter.communicate("\n", timeout=WAIT_SECONDS)
     assert output.split() == ["open", *(str(BATCH_ROWS * (batch + 1)) for batch in range(3))]

@@ -8,14 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 from rich.console import Console
 
+import streamer
 from deploy.made_up_site import others
 from index import errors
-from streamer import Answer, Filter, Settings
+from streamer import Answer, Filter, IndexClosedError, NeardupError, Settings, SettingsError
 from streamer.service.file_job import filter_files
 from streamer.settings.settings import load
 from tests.support.forks import forked
@@ -116,7 +118,7 @@ def test_one_source_has_one_filter_at_a_time_and_openings_without_a_name_never_m
 
 
 def test_a_filter_that_only_reads_decides_nothing_and_makes_no_index(tmp_path: Path) -> None:
-    with pytest.raises(errors.IndexMissing):
+    with pytest.raises(errors.IndexMissingError):
         Filter(tmp_path / "none", read_only=True)
     assert not (tmp_path / "none").exists()
     Filter(tmp_path).close()
@@ -129,7 +131,7 @@ def test_a_filter_that_only_reads_decides_nothing_and_makes_no_index(tmp_path: P
 
 def test_an_index_of_other_settings_is_refused(tmp_path: Path) -> None:
     Filter(tmp_path).close()
-    with pytest.raises(errors.ParametersDiffer):
+    with pytest.raises(errors.ParametersDifferError):
         Filter(tmp_path, settings_for(tmp_path, "fingerprint.scheme=simhash"), read_only=True)
 
 
@@ -152,7 +154,7 @@ def test_what_cannot_be_decoded_is_a_dead_letter_and_what_is_no_document_an_erro
 def test_the_package_is_imported_without_what_it_needs() -> None:
     command = "import sys, streamer; assert not {'numpy', 'pydantic', 'lmdb'} & set(sys.modules); print(dir(streamer))"
     output = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout
-    assert output.strip() == "['Answer', 'Filter', 'Settings', 'load_settings']"
+    assert output.strip() == str(streamer.__all__)
 
 
 def refusals(seen: Filter) -> set[str]:
@@ -166,7 +168,7 @@ def refusals(seen: Filter) -> set[str]:
     ]
     found = set()
     for call in calls:
-        with pytest.raises(errors.IndexClosed) as refusal:
+        with pytest.raises(errors.IndexClosedError) as refusal:
             call()
         found.add(str(refusal.value))
     return found
@@ -294,3 +296,85 @@ def test_short_texts_with_one_id_are_versions_of_a_page(tmp_path: Path) -> None:
     with Filter(tmp_path, settings_for(tmp_path)) as seen:
         answers = seen.admit([{"id": "https://site.example/", "text": text[:90]} for text in unrelated(8)])
     assert [each.verdict for each in answers] == ["unique", *["update"] * 7]
+
+
+def test_a_filter_takes_six_settings_by_name_or_all_as_a_mapping(tmp_path: Path) -> None:
+    with Filter(tmp_path / "named", similarity_min=0.8, text="/body", host="/url") as seen:
+        assert seen.admit({"body": TEXT, "url": "https://a.example/"}).verdict == "unique"
+        assert seen.index.parameters.banding is not None
+    mapped = {"minhash.similarity_min": 0.8, "decode.text": "/body", "decode.host": "/url", "index.templates": True}
+    with Filter(tmp_path / "named", mapped) as seen:
+        assert seen.check({"body": NEAR}).verdict == "duplicate"
+    # Texts are read as --set reads them.
+    with Filter(tmp_path / "named", {**mapped, "minhash.similarity_min": "0.8"}) as seen:
+        assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (
+            {"settings": {"decode.texts": "/body"}},
+            SettingsError,
+            "decode.texts: there is no such setting; did you mean",
+        ),
+        ({"similarity_min": 3}, SettingsError, r"minhash.similarity_min: must be .*, not 3 \(given in Python\)"),
+        ({"text": "body"}, SettingsError, "decode.text: must be "),
+        ({"settings": Settings(), "text": "/body"}, TypeError, "set decode.text there, or give a mapping"),
+    ],
+)
+def test_a_wrong_setting_is_named_and_leaves_no_index(
+    tmp_path: Path, arguments: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        Filter(tmp_path / "seen", **arguments)
+    assert not (tmp_path / "seen").exists()
+
+
+def test_a_filter_answers_one_document_or_several(tmp_path: Path) -> None:
+    with Filter(tmp_path) as seen:
+        assert seen.admit({"text": TEXT}).verdict == "unique"
+        assert seen.admit(b'{"text": "a short one"}').verdict == "unique"
+        assert seen.check({"text": NEAR}) == seen.check([{"text": NEAR}])[0]
+        assert seen.admit([]) == seen.check(iter(())) == []
+        assert seen.position == 2
+        with pytest.raises(TypeError, match=r'a document is a mapping or bytes: write \{"text": ...\}'):
+            seen.check(TEXT)  # type: ignore[call-overload]
+
+
+def test_a_filter_is_a_container_that_says_what_it_is(tmp_path: Path) -> None:
+    with Filter(tmp_path) as seen:
+        assert len(seen) == 0
+        assert seen
+        assert {"text": TEXT} not in seen
+        seen.admit([{"text": TEXT}, {"text": "short"}, {"text": NEAR}])
+        assert {"text": NEAR} in seen
+        assert {"text": OTHER} not in seen
+        # A document that cannot be compared is nothing that was seen.
+        assert b"no JSON" not in seen
+        # The duplicate is far enough from its original to have entered too.
+        assert len(seen) == 3
+        assert repr(seen) == f"<Filter {str(tmp_path)!r}: 3 entries>"
+        with pytest.raises(TypeError, match="a document is a mapping or bytes, not list"):
+            assert [{"text": NEAR}] not in seen
+    assert repr(seen) == f"<Filter {str(tmp_path)!r}: closed>"
+    for use in (lambda: len(seen), lambda: {"text": TEXT} in seen, lambda: seen.position):
+        with pytest.raises(IndexClosedError):
+            use()
+
+
+def test_every_error_on_purpose_is_one_of_the_package_s(tmp_path: Path) -> None:
+    for name in streamer.__all__:
+        exported = getattr(streamer, name)
+        if name.endswith("Error"):
+            assert issubclass(exported, NeardupError)
+    with pytest.raises(NeardupError, match="There is no index"):
+        Filter(tmp_path / "none", read_only=True)
+    with Filter(tmp_path), pytest.raises(NeardupError, match="already open in this process"):
+        Filter(tmp_path)
+
+
+def test_settings_are_loaded_from_a_path_of_any_kind(tmp_path: Path) -> None:
+    (tmp_path / "service.toml").write_text('[decode]\ntext = "/body"\n')
+    for path in (str(tmp_path / "service.toml"), tmp_path / "service.toml"):
+        assert streamer.load_settings(path).decode.text == "/body"

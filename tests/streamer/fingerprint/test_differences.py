@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from index.errors import ParametersDiffer
+from index.errors import ParametersDifferError
 from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings, load
 from streamer.settings.values import fields
@@ -43,7 +43,7 @@ def test_what_differs_is_named_as_it_is_set(
     tmp_path: Path, stored: tuple[str, ...], asked: tuple[str, ...], lines: list[str]
 ) -> None:
     made(tmp_path, *stored)
-    with pytest.raises(ParametersDiffer) as refused:
+    with pytest.raises(ParametersDifferError) as refused:
         made(tmp_path, *stored, *asked)
     told = [line.strip() for line in str(refused.value).splitlines() if line.startswith("  ")]
     for line in lines:
@@ -57,6 +57,6 @@ def test_what_no_setting_decides_is_told_as_the_program_s(tmp_path: Path, monkey
     made(tmp_path)
     monkeypatch.setattr("streamer.fingerprint.minhash.minhash.FORMAT_VERSION", 99)
     with pytest.raises(
-        ParametersDiffer, match=r"fingerprint\.format \(the program's, no setting\): stored \d+, asked 99"
+        ParametersDifferError, match=r"fingerprint\.format \(the program's, no setting\): stored \d+, asked 99"
     ):
         made(tmp_path)

@@ -96,7 +96,7 @@ def test_another_key_is_refused_by_the_name_of_its_setting(tmp_path: Path) -> No
     other.write_text(SECRETS[1].hex() + "\n")
     open_with_scheme(settings)[0].close()
     for differing in ("fingerprint.key=public", f"fingerprint.key_file={other}"):
-        with pytest.raises(errors.ParametersDiffer, match=r"fingerprint\.key"):
+        with pytest.raises(errors.ParametersDifferError, match=r"fingerprint\.key"):
             open_with_scheme(settings_of(tmp_path / "index", differing))
     public = settings_of(tmp_path / "public", "fingerprint.key=public")
     open_with_scheme(public)[0].close()

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from index import RootRule
-from index.errors import ParametersDiffer
+from index.errors import ParametersDifferError
 from index.matching.minhash import Banding
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.scheme import parameters_for, scheme_for
@@ -100,7 +100,7 @@ def test_files_are_filtered_by_minhash_and_an_index_of_the_other_scheme_is_refus
     assert all(line["distance"] is None for line in verdicts)
     assert filtered(tmp_path, settings) == verdicts
     other = chosen("fingerprint.scheme=simhash", f"index.directory={tmp_path / 'index'}")
-    with pytest.raises(ParametersDiffer, match="scheme: stored minhash, asked simhash"):
+    with pytest.raises(ParametersDifferError, match="scheme: stored minhash, asked simhash"):
         open_index(other, scheme_for(other))
 
 
@@ -138,7 +138,7 @@ def test_files_are_filtered_with_metadata_and_show_the_combined_similarity(tmp_p
     assert all(line["distance"] is None for line in verdicts)
     changed = ("fingerprint.scheme=simhash", "fingerprint.second_look=none", "index.distance_max=5")
     other = chosen(*changed, f"index.directory={tmp_path / 'index'}")
-    with pytest.raises(ParametersDiffer, match=r"fingerprint.second_look: stored metadata, asked \(not set\)"):
+    with pytest.raises(ParametersDifferError, match=r"fingerprint.second_look: stored metadata, asked \(not set\)"):
         open_index(other, scheme_for(other))
 
 

@@ -197,7 +197,11 @@ def test_a_command_that_was_taken_over_sends_no_more_and_settles_nothing_of_the_
 
 
 def test_one_command_at_a_time_gives_back_by_an_index(tmp_path: Path) -> None:
-    with lock_give_back(tmp_path), pytest.raises(errors.GivingBack, match="wait for its end"), lock_give_back(tmp_path):
+    with (
+        lock_give_back(tmp_path),
+        pytest.raises(errors.GivingBackError, match="wait for its end"),
+        lock_give_back(tmp_path),
+    ):
         pass
     with lock_give_back(tmp_path):
         pass

@@ -100,7 +100,7 @@ def test_what_flink_cannot_carry_and_other_settings_are_refused_by_their_names(
     with open_for_reading(settings) as index, pytest.raises(SettingsError, match=r"index\.recrawl"):
         seed(chosen, index, lambda _: None)
     looser = settings.model_copy(update={"index": settings.index.model_copy(update={"insert": "unique"})})
-    with open_for_reading(settings) as index, pytest.raises(errors.ParametersDiffer, match="insert: stored root"):
+    with open_for_reading(settings) as index, pytest.raises(errors.ParametersDifferError, match="insert: stored root"):
         seed(looser, index, lambda _: None)
 
 

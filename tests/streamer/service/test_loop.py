@@ -177,7 +177,7 @@ def test_nothing_is_decided_behind_a_batch_that_could_not_be(tmp_path: Path, mon
     def full(index: Index, entries: Entries, *arguments: Any) -> Decisions:
         if int(entries.offsets[0]) == 3:
             assert both.wait(60)
-            raise errors.IndexFull("no room")
+            raise errors.IndexFullError("no room")
         return admit(index, entries, *arguments)
 
     world = World(tmp_path, settings())
@@ -186,7 +186,7 @@ def test_nothing_is_decided_behind_a_batch_that_could_not_be(tmp_path: Path, mon
         filled.setattr(Index, "admit", full)
         filled.setattr(Prefetcher, "begin", note)
         filled.setattr(ThreadPoolExecutor, "shutdown", lambda thread, **_: shutdown(thread))
-        with pytest.raises(errors.IndexFull):
+        with pytest.raises(errors.IndexFullError):
             world.run_once()
     with looked_at(tmp_path) as index:
         assert [applied.offset for applied in index.applied().values()] == [3]

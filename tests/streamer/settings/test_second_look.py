@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from index.errors import ParametersDiffer
+from index.errors import ParametersDifferError
 from index.matching.second_look import CosineLook, MetadataLook
 from streamer.errors import SettingsError
 from streamer.fingerprint.scheme import parameters_for, scheme_for
@@ -56,7 +56,7 @@ def test_an_index_of_the_former_default_is_refused_with_what_differs_until_the_s
     former = chosen(own, "fingerprint.second_look=none")
     open_index(former, scheme_for(former)).close()
     with pytest.raises(
-        ParametersDiffer,
+        ParametersDifferError,
         match=r"distance_max: stored 4, asked 7(.|\n)*second_look: stored \(not set\), asked cosine",
     ):
         open_index(chosen(own), scheme_for(chosen(own)))

@@ -112,5 +112,5 @@ def test_look_alikes_in_a_copy_are_no_difference_by_either_scheme(scheme: str) -
 def test_an_index_of_the_other_normal_form_is_refused() -> None:
     stamp = scheme_for(load()).stamp()
     other = {**stamp, "normalisation": stamp["normalisation"][:-1] + "x"}
-    with pytest.raises(errors.ParametersDiffer, match="normalisation"):
+    with pytest.raises(errors.ParametersDifferError, match="normalisation"):
         parameters_for(load(), other).deciding(parameters_for(load(), stamp), "index")

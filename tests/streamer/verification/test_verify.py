@@ -968,7 +968,7 @@ def test_a_fingerprint_of_other_settings_is_found_where_the_output_names_those_o
 def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> None:
     world = worked(tmp_path)
     world.settings = Settings.model_validate(PUBLIC_KEY | {"minhash": {"similarity_min": 0.6}})
-    with pytest.raises(errors.ParametersDiffer, match="similarity_min"):
+    with pytest.raises(errors.ParametersDifferError, match="similarity_min"):
         verified(world)
 
 

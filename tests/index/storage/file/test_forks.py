@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from index import Index, Parameters, Position, Turn
-from index.errors import AlreadyOpen, IndexClosed, IndexProblem
+from index.errors import AlreadyOpenError, IndexClosedError, NeardupIndexError
 from index.index import internals_of
 from index.storage import store
 from index.storage.file.commit_hooks import CommitHooks
@@ -77,9 +77,9 @@ def refusals(index: Index) -> dict[str, str]:
     for name, call in (CALLS | TOOLS).items():
         try:
             call(index)
-        except IndexClosed as error:
+        except IndexClosedError as error:
             found[name] = str(error)
-        except IndexProblem as error:
+        except NeardupIndexError as error:
             found[name] = repr(error)
         else:
             found[name] = "nothing"
@@ -200,7 +200,7 @@ def test_a_fork_amid_a_call_that_does_not_end_leaves_the_parents_transaction_alo
 
         def child() -> str:
             assert "by the parent" in refusals(index)["check"]
-            with pytest.raises(AlreadyOpen) as refusal:
+            with pytest.raises(AlreadyOpenError) as refusal:
                 opened(tmp_path)
             index.close()
             return str(refusal.value)

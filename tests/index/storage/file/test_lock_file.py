@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from index.errors import IndexInUse, IndexProblem
+from index.errors import IndexInUseError, NeardupIndexError
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.file.lock_file import LOCK_FILE, writer_of
 from tests.support.entries import ends_of, entries_of
@@ -62,7 +62,7 @@ def test_an_index_whose_writer_is_stopped_is_refused_with_who_it_is_and_can_stil
     tmp_path: Path, writing: "subprocess.Popen[str]"
 ) -> None:
     suspend(writing)
-    with pytest.raises(IndexInUse, match=rf"process {writing.pid} .*is stopped"):
+    with pytest.raises(IndexInUseError, match=rf"process {writing.pid} .*is stopped"):
         opened(tmp_path)
     with looked_at(tmp_path) as index:
         assert index.statistics().entries == 0
@@ -93,7 +93,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from index.errors import IndexProblem
+from index.errors import NeardupIndexError
 from tests.support.entries import ends_of, entries_of
 from tests.support.indexes import mixed_rows, opened
 rows = mixed_rows(3, 600)
@@ -106,7 +106,7 @@ try:
             index.admit(entries_of(part), ends_of(part))
             offset += 20
             print("written", flush=True)
-except IndexProblem as problem:
+except NeardupIndexError as problem:
     print(f"{type(problem).__name__}: {problem}", flush=True)
 """
 
@@ -148,10 +148,12 @@ def test_a_lock_file_that_is_removed_is_missed_by_the_writer_and_lets_no_second_
     lock = tmp_path / LOCK_FILE
     lock.unlink()
     refused = said(writer(300))
-    assert refused.startswith(f"IndexInUse: {lock}: this file is missing, while another process uses the index. Stop")
+    assert refused.startswith(
+        f"IndexInUseError: {lock}: this file is missing, while another process uses the index. Stop"
+    )
     assert not lock.exists()
     missed = answer_of(first)
-    assert missed.startswith(f"IndexInUse: {lock}: this file was removed or replaced while the index was in use")
+    assert missed.startswith(f"IndexInUseError: {lock}: this file was removed or replaced while the index was in use")
     first.wait()
     second = writer(20)
     assert said(second) == "open"
@@ -170,7 +172,7 @@ def test_a_lock_file_that_is_replaced_is_missed_even_after_the_batch_was_begun(t
 
     with opened(tmp_path, hooks=CommitHooks(before_commit=lambda: replace() if armed else None)) as index:
         armed.append(True)
-        with pytest.raises(IndexInUse, match=r"lock\.mdb: this file was removed or replaced"):
+        with pytest.raises(IndexInUseError, match=r"lock\.mdb: this file was removed or replaced"):
             index.admit(entries_of(rows), ends_of(rows))
     with opened(tmp_path) as index:
         assert not index.applied()
@@ -192,7 +194,7 @@ def test_without_the_safeguard_a_second_writer_comes_in_and_batches_are_lost(
         process.kill()
         process.wait()
     assert answers[:2] == ["written", "written"]
-    with suppress(IndexProblem), looked_at(tmp_path) as index:
+    with suppress(NeardupIndexError), looked_at(tmp_path) as index:
         assert index.statistics().journal_rows < 20 * (1 + answers.count("written"))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from index.entry import Source
-from index.errors import IndexFull
+from index.errors import IndexFullError
 from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Batch, Record
 from streamer.service.poison import attempts
@@ -86,7 +86,7 @@ def test_a_death_in_a_step_that_is_not_pure_puts_no_record_under_suspicion(folde
     assert not list(deaths(folder))
 
 
-@pytest.mark.parametrize("error", [DeliveryDoubtful, IndexFull])
+@pytest.mark.parametrize("error", [DeliveryDoubtful, IndexFullError])
 def test_an_orderly_end_is_no_death(folder: Path, error: type[Exception]) -> None:
     die(folder, batch_of((FIRST, range(10))), error=error)
     assert not list(folder.iterdir())
@@ -143,7 +143,7 @@ def test_a_batch_of_very_many_sources_is_noted_as_far_as_there_is_room(folder: P
 
 
 def test_a_folder_that_takes_no_note_is_told_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(IndexFull, match=f"{tmp_path}/missing"), Attempts(tmp_path / "missing", 3):
+    with pytest.raises(IndexFullError, match=f"{tmp_path}/missing"), Attempts(tmp_path / "missing", 3):
         pass
 
 
@@ -174,6 +174,6 @@ def test_an_attempt_for_which_there_is_room_for_one_note_alone_leaves_none(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", second_fails)
-    with pytest.raises(IndexFull, match="No space left"), Attempts(folder, 3):
+    with pytest.raises(IndexFullError, match="No space left"), Attempts(folder, 3):
         pass
     assert not list(folder.iterdir())
