@@ -108,6 +108,25 @@ def test_one_volume_holds_all_that_lasts() -> None:
         assert pod["containers"][0]["volumeMounts"][0] == {"name": "data", "mountPath": volume}
 
 
+@pytest.mark.parametrize("pod", PODS)
+def test_metrics_of_a_killed_container_leave_with_it(pod: dict[str, Any]) -> None:
+    (tmp,) = [volume for volume in pod["volumes"] if volume["name"] == "tmp"]
+
+    assert tmp["emptyDir"]["medium"] == "Memory"
+
+
+def test_the_port_answers_the_namespace_and_prometheus_alone_in_parts_too() -> None:
+    policy = read("service/networkpolicy.yaml")["spec"]
+    ports = {port["containerPort"] for pod in PODS for port in pod["containers"][0]["ports"]}
+    labels = [read(f"{folder}/kustomization.yaml")["labels"][0]["pairs"] for folder in ("service", "parts/part")]
+
+    assert "networkpolicy.yaml" in read("service/kustomization.yaml")["resources"]
+    assert all(policy["podSelector"]["matchLabels"] == each for each in labels)
+    (rule,) = policy["ingress"]
+    assert {port["port"] for port in rule["ports"]} == ports
+    assert len(rule["from"]) == 2
+
+
 # --- ends and restarts ---
 
 

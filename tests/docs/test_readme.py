@@ -61,12 +61,17 @@ def test_every_command_works_as_printed(newcomer: Newcomer) -> None:
     assert "pytest" in newcomer.printed["make test"]
 
 
-def test_the_verdict_line_is_the_one_that_the_readme_shows(newcomer: Newcomer) -> None:
-    ((document, verdict),) = blocks(README, "json")
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+def test_the_verdict_line_is_the_one_that_the_readme_shows(newcomer: Newcomer, page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    ((document, verdict),) = blocks(text, "json")
     beginning, rest = document.split(" ...")
-    assert newcomer.printed["sed -n 4p examples/documents.jsonl"].startswith(beginning)
+    (number,) = set(re.findall(r"^sed -n (\d)p ", text, re.MULTILINE))
+    there = [newcomer.folder / name for name in ("examples/documents.jsonl", "filtered/verdicts.jsonl")]
+    there_document, there_verdict = (path.read_text(encoding="utf-8").splitlines()[int(number) - 1] for path in there)
+    assert there_document.startswith(beginning)
     assert rest == '"}'
-    shown, printed = (orjson.loads(line) for line in (verdict, newcomer.printed["sed -n 4p filtered/verdicts.jsonl"]))
+    shown, printed = (orjson.loads(line) for line in (verdict, there_verdict))
     # It is an estimate of 128 bins, by a key that each index makes for itself.
     assert printed.pop("similarity") == pytest.approx(shown.pop("similarity"), abs=0.12)
     assert printed.pop("new") == pytest.approx(shown.pop("new"), abs=0.08)
