@@ -9,7 +9,7 @@ class NeardupError(Exception):
 
 
 class NeardupIndexError(NeardupError):
-    """Base of all errors of an index."""
+    """Base of index errors."""
 
 
 class Difference(NamedTuple):
@@ -32,7 +32,7 @@ class ParametersDifferError(NeardupIndexError):
     """The index on disk has other parameters than requested."""
 
     def __init__(self, where: str, differences: Sequence[Difference]) -> None:
-        """where: the index's name in the message."""
+        """`where` names the index in the message."""
         self.where, self.differences = where, differences
         thresholds = any(each.name.endswith(("distance_max", "similarity_min", "cosine_min")) for each in differences)
         lines = [
@@ -46,7 +46,7 @@ class ParametersDifferError(NeardupIndexError):
 
 
 class StateDiffersError(NeardupIndexError):
-    """The state of a flow was made with other parameters than requested."""
+    """A flow's state was made with other parameters than requested."""
 
 
 class FormatUnknownError(NeardupIndexError):

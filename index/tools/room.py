@@ -10,9 +10,9 @@ from index.storage.data_file import DATA_FILE
 class Room(NamedTuple):
     """An index's room at one moment.
 
-    file_bytes  size of the index file; 0 if it is missing
+    file_bytes  the index file's size; 0 if it is missing
     free_bytes  what its file system has free for this user
-    bytes_max   the largest size that the file can reach: its limit, or less where the disk is full before
+    bytes_max   the largest size that the file can reach: its limit, or less if the disk is full before
 
     >>> room_of(folder / "none", map_bytes_max=2**20).file_bytes
     0

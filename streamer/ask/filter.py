@@ -76,7 +76,7 @@ class Filter(AbstractContextManager["Filter"]):
                         one. None: a new source, whose positions end with `close`
         read_only       allow `check` only, on an existing index
 
-        Raises SettingsError, NeardupIndexError (`index.errors`); TypeError for single settings beside a `Settings`.
+        Raises SettingsError, NeardupIndexError (`index.errors`); TypeError for single settings with a `Settings`.
         """
         named = {
             "minhash.similarity_min": similarity_min,

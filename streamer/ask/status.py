@@ -27,7 +27,7 @@ GROWTH_SECONDS_MIN = 3_600.0
 
 
 class Size(NamedTuple):
-    """Bytes of an index: those in use, and those that its file can still grow by.
+    """An index's bytes in use, and those that its file can still grow by.
 
     >>> Size(used_bytes=4096, room_bytes=8192).room_bytes
     8192
@@ -41,7 +41,7 @@ class Sample(NamedTuple):
     """The service at one moment.
 
     documents  delivered ones by verdict
-    size       size of the index; None before a worker has opened it
+    size       the index's size; None before a worker has opened it
 
     >>> Sample(12.0, {"unique": 3}, size=None).documents
     {'unique': 3}
@@ -56,7 +56,7 @@ class Growth(NamedTuple):
     """How an index grows.
 
     bytes_per_million  bytes in use that a million delivered documents added
-    full_in_days       days until nothing is left of the room, at the pace so far. None: it does not shrink, or an hour has
+    full_in_days       days until no room is left, at the pace so far. None: it does not shrink, or an hour has
                        not passed
 
     >>> growth([Sample(0, {}, Size(0, 9e9)), Sample(86_400, {"unique": 10**6}, Size(4e8, 8e9))])
@@ -68,7 +68,7 @@ class Growth(NamedTuple):
 
 
 def growth(samples: Iterable[Sample]) -> Growth:
-    """Growth between the first and the last of some samples that know the index."""
+    """Growth from the first to the last sample that knows the index."""
     sizes = [(each.time_seconds, sum(each.documents.values()), each.size) for each in samples if each.size is not None]
     if not sizes or sizes[-1][0] - sizes[0][0] < GROWTH_SECONDS_MIN:
         return Growth(None, None)

@@ -25,7 +25,7 @@ from streamer.service.wiring import open_with_scheme, usable_directory
 from streamer.settings.settings import Settings
 
 GROWTH_ROWS_MIN = 10_000
-"""An index of fewer documents is mostly what every index has."""
+"""A smaller index is mostly what every index has."""
 
 
 @dataclass(frozen=True, slots=True)

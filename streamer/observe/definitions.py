@@ -123,9 +123,9 @@ INDEX_ENTRIES = gauge("neardup_index_entries", "Documents in the index that can 
 INDEX_BYTES = gauge("neardup_index_bytes", "Bytes in use by the index.")
 INDEX_BYTES_MAX = gauge(
     "neardup_index_bytes_max",
-    "Size that the index file can reach: index.map_bytes_max, or less where its disk is full before.",
+    "Size that the index file can reach: index.map_bytes_max, or less if its disk is full before.",
 )
-INDEX_DISK_FREE_BYTES = gauge("neardup_index_disk_free_bytes", "Free bytes of the file system that holds the index.")
+INDEX_DISK_FREE_BYTES = gauge("neardup_index_disk_free_bytes", "Free bytes on the file system that holds the index.")
 STORIES = gauge("neardup_stories", "Stories in the index: kept documents with duplicates. 0 without topics.stories.")
 STORY_DOCUMENTS = histogram(
     "neardup_story_documents",
