@@ -33,6 +33,7 @@ _SHARED_SECTIONS = ("kafka", "topics", "batch", "decode", "route", "recovery", "
 @options.index_option
 @click.option("--verdicts", type=options.FILE, help="Write both decisions on every document to this JSON Lines file.")
 @options.force_option
+@options.short_options
 @options.chosen_and_json
 def compare(
     chosen: options.Chosen,

@@ -23,6 +23,7 @@ from streamer.cli.give_back import give_back
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, idf
 from streamer.cli.outputs import NoLeftovers, show
+from streamer.cli.sections import SectionedGroup
 from streamer.cli.templates import templates
 from streamer.cli.verify import verify
 from streamer.cli.why import stories, why
@@ -38,7 +39,7 @@ ADDRESS_SPACE_BYTES_MIN = 10**9
 FILES_SHOWN_MAX = 5
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(cls=SectionedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @options.settings_options
 @click.version_option(package_name="neardup-streamer")
 def cli() -> None:
@@ -155,6 +156,7 @@ keep_option = click.option(
     help="Processes that decode and fingerprint.  [default: one a processor]",
 )
 @options.index_option
+@options.short_options
 @options.chosen_and_json
 def filter_command(
     chosen: options.Chosen,
@@ -245,6 +247,7 @@ def _complain_of_dead_letters(totals: "Totals") -> None:
 @cli.command()
 @click.argument("out", metavar="DIR", type=options.FOLDER)
 @keep_option
+@options.short_options
 @options.chosen_and_json
 def clusters(chosen: options.Chosen, out: Path, keep: str | None) -> None:
     """Write clusters.jsonl into an output folder: each document with its duplicates.

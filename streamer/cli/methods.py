@@ -202,6 +202,7 @@ def _methods(chosen: options.Chosen, schemes: Sequence[str]) -> list[tuple[str, 
     type=_FiniteRange(0),
     help="Recommend only settings with at most this many false duplicates per million documents.",
 )
+@options.short_options
 @options.pass_chosen
 def calibrate(
     chosen: options.Chosen,

@@ -141,6 +141,30 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
     return function
 
 
+def _choose_short(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Chosen).overrides.append(f"{_SHORT[parameter.opts[0]][0]}={value}")
+
+
+_SHORT = {
+    "--similarity": ("minhash.similarity_min", "0 TO 1", "Documents at least so similar are duplicates (MinHash)."),
+    "--id": ("decode.id", "POINTER", "Field of the id, such as /url."),
+    "--title": ("decode.title", "POINTER", "Field of the title."),
+    "--text": ("decode.text", "POINTER", "Field of the text, such as /body."),
+    "--host": ("decode.host", "POINTER", "Field of the host, or of a URL that names it."),
+    "--markup": ("fingerprint.markup", "KIND", "How mark-up is read."),
+}
+"""Options for settings that most people set: key, form, words."""
+
+
+def short_options(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Add --similarity, --id, --title, --text, --host and --markup: each as --set of its setting."""
+    for name, (key, form, words) in reversed(_SHORT.items()):
+        told = f"{words}  [--set {key}]"
+        function = click.option(name, metavar=form, expose_value=False, callback=_choose_short, help=told)(function)
+    return function
+
+
 def pass_chosen(function: Callable[Concatenate[Chosen, Arguments], Result]) -> Callable[Arguments, Result]:
     """Add these options to a command, and pass them first."""
     return settings_options(click.make_pass_decorator(Chosen, ensure=True)(function))

@@ -9,6 +9,8 @@ import click
 import pytest
 
 from streamer.cli.main import cli
+from streamer.cli.options import Chosen, pass_chosen, short_options
+from streamer.settings.settings import Settings
 from tests.support.command_line import run
 
 SCHEME = ("--set", "fingerprint.scheme=simhash")
@@ -114,3 +116,50 @@ def test_the_commands_of_the_index_see_what_stands_behind_them(tmp_path: Path) -
         done = run(*arguments)
         assert done.code == os.EX_NOINPUT
         assert str(directory) in done.err
+
+
+SHORT = [
+    ("--similarity", "0.8", "minhash.similarity_min", 0.8, 0.6),
+    ("--id", "/url", "decode.id", "/url", "/key"),
+    ("--title", "/head", "decode.title", "/head", "/key"),
+    ("--text", "/body", "decode.text", "/body", "/key"),
+    ("--host", "/url", "decode.host", "/url", "/key"),
+    ("--markup", "html", "fingerprint.markup", "html", "none"),
+]
+
+
+def settings_of(*arguments: str) -> Settings:
+    """The settings of a command with the short options."""
+    loaded: list[Settings] = []
+
+    @click.command()
+    @short_options
+    @pass_chosen
+    def command(chosen: Chosen) -> None:
+        loaded.append(chosen.load(over_files=True))
+
+    command.main(arguments, standalone_mode=False)
+    return loaded[0]
+
+
+@pytest.mark.parametrize(("option", "text", "key", "value", "other"), SHORT)
+def test_a_short_option_is_its_setting_and_the_later_one_wins(
+    option: str, text: str, key: str, value: object, other: object
+) -> None:
+    assert settings_of(option, text).value(key) == value
+    assert settings_of("--set", f"{key}={other}", option, text).value(key) == value
+    assert settings_of(option, text, "--set", f"{key}={other}").value(key) == other
+
+
+def test_the_commands_that_read_documents_of_their_own_take_the_short_options_and_help_names_the_settings() -> None:
+    for command in ("filter", "clusters", "calibrate", "compare"):
+        told = " ".join(run(command, "--help").out.split())
+        assert [key for option, _, key, *_ in SHORT if f"{option} " not in told or f"[--set {key}]" not in told] == []
+
+
+def test_a_wrong_value_of_a_short_option_names_the_setting(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"body": "a text"}\n')
+    done = run("filter", str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out"), "--similarity", "80")
+    assert done.code == os.EX_CONFIG
+    assert "minhash.similarity_min: must be a number" in done.err
+    assert not (tmp_path / "out").exists()
