@@ -154,11 +154,10 @@ class Index(AbstractContextManager["Index"]):
         """
         if parameters is None and not read_only:
             raise ValueError("an index opened for writing needs its parameters")
-        limit = MAP_BYTES_MAX if map_bytes_max is None else map_bytes_max
         store = Store(
             directory,
-            map_bytes_initial=min(map_bytes_initial, limit),
-            map_bytes_max=limit,
+            map_bytes_initial=min(map_bytes_initial, map_bytes_max or MAP_BYTES_MAX),
+            map_bytes_max=map_bytes_max or MAP_BYTES_MAX,
             read_only=read_only,
             hooks=hooks or CommitHooks(),
         )

@@ -55,7 +55,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 51_465, "bench": 7_391, "deploy": 3_950}
+OTHER_CODE_LINES_MAX = {"tests": 51_650, "bench": 7_391, "deploy": 3_950}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -246,7 +246,7 @@ def test_imports_point_downwards_only() -> None:
     ] == []
 
 
-INDEX_FOR_THE_STREAMER = {"index", "index.dataflow", "index.tools", "index.kernels.jit"}
+INDEX_FOR_THE_STREAMER = {"index", "index.errors", "index.dataflow", "index.tools", "index.kernels.jit"}
 
 
 def private_names_of_the_index(path: Path) -> set[str]:
