@@ -18,7 +18,10 @@ from streamer.audit.store import Judged
 Floats = npt.NDArray[np.float64]
 
 SEEN_MIN = 30
-"""Fewest pairs, in at least a third as many groups, for an estimate."""
+"""Fewest pairs for an estimate."""
+
+GROUPS_MIN = SEEN_MIN // 3
+"""Fewest texts that these pairs are of."""
 
 THRESHOLDS = tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
 WRONG_SHOWN = 20
@@ -157,7 +160,7 @@ def kept_hosts_max(judged: Sequence[Judged], similarity_min: float) -> int:
 def _share(pairs: Sequence[tuple[bytes, float, float]]) -> Estimate:
     """Weighted share that hits, by (group, weight, hits for each weight), with Wilson's interval for an effective number."""
     groups = sorted({group for group, _, _ in pairs})
-    if len(pairs) < SEEN_MIN or len(groups) < SEEN_MIN // 3:
+    if len(pairs) < SEEN_MIN or len(groups) < GROUPS_MIN:
         return Estimate(None, None, None, len(pairs))
     places = np.searchsorted(np.array(groups), np.array([group for group, _, _ in pairs]))
     weights, hits = np.array([[weight, hits] for _, weight, hits in pairs]).T

@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 from rich.console import Group, RenderableType
+from rich.text import Text
 
 from streamer.audit import estimates
 from streamer.audit.store import AuditStore, Counting, Judged
@@ -122,8 +123,24 @@ def by_similarity(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     ]
 
 
+def waiting(values: dict[str, Any]) -> str:
+    """What is missing until the first figure, in a line."""
+    seen = max(values["all"][what]["seen"] for what in ("recall", "precision"))
+    sampled = f"{values['sampled']:,} sampled documents, one in {values['one_in']:,}"
+    if seen >= estimates.SEEN_MIN:
+        few = f"they are of fewer than {estimates.GROUPS_MIN} texts, so one text could decide the figure"
+        return f"No figure yet: {seen} pairs were seen among {sampled}, but {few}."
+    line = f"No figure yet: {seen} of {estimates.SEEN_MIN} pairs were seen among {sampled}."
+    if not seen:
+        return line
+    more = values["sampled"] * values["one_in"] * (estimates.SEEN_MIN - seen) / seen
+    return f"{line} At this pace the first one needs some {float(f'{more:.2g}'):,.0f} more documents."
+
+
 def tables(values: dict[str, Any]) -> RenderableType:
-    """The report for people."""
+    """The report for people: a line while there is no figure."""
+    if all(values["all"][what]["estimate"] is None for what in ("recall", "precision")):
+        return Text(waiting(values))
     head = PlainTable("measured", "over", "share (95 % interval)", "pairs", right=("pairs",))
     for name in ("hour", "day", "all"):
         for what in ("recall", "precision") if name in values else ():

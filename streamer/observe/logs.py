@@ -81,12 +81,22 @@ def configure_logging(
         )
     )
     handler.addFilter(ChatterFilter(CHATTER_PERIOD_SECONDS))
-    # The client's loop warns of itself, as of a task that ran for 0.1 s: no operator can act on that.
-    handler.addFilter(lambda line: debug or line.name != "kafka.net.selector" or line.levelno > logging.WARNING)
+    handler.addFilter(lambda line: debug or not _is_about_the_client_itself(line))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
     logging.getLogger("kafka").setLevel(max(logging.WARNING, root.level))
+
+
+def _is_about_the_client_itself(line: logging.LogRecord) -> bool:
+    """Whether a line tells of the Kafka client's own doings, on which no operator can act.
+
+    Its loop warns of a task that ran for 0.1 s, and its end cancels a request for metadata, which it logs as an error.
+    """
+    if line.name == "kafka.net.selector":
+        return line.levelno <= logging.WARNING
+    arguments = line.args if isinstance(line.args, tuple) else ()
+    return line.name == "kafka.cluster" and any(type(each).__name__ == "Cancelled" for each in arguments)
 
 
 def _add_worker(worker: int | None, part: str | None) -> structlog.typing.Processor:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from streamer.audit.report import gauges, report, store_of, tables
+from streamer.audit.report import gauges, report, store_of, tables, waiting
 from streamer.audit.store import Audited
 from streamer.observe import definitions
 from streamer.settings.settings import Settings, load
@@ -58,9 +58,33 @@ def test_people_read_shares_with_their_intervals_and_the_threshold_in_force(tmp_
     shown = captured.get()
     assert "recall     hour  1.000 (0." in shown
     assert "0.70 in force" in shown
+
+
+def test_a_line_says_how_far_the_first_figure_is(tmp_path: Path) -> None:
+    few = report(settings_with(tmp_path / "few", seconds_ago=0, groups=2))
+    one_in = few["one_in"]
+    assert waiting(few) == (
+        f"No figure yet: 2 of 30 pairs were seen among 4 sampled documents, one in {one_in:,}. At this pace the first one "
+        f"needs some {float(f'{4 * one_in * 14:.2g}'):,.0f} more documents."
+    )
+    none = report(settings_with(tmp_path / "none", seconds_ago=0, groups=0))
+    assert waiting(none) == f"No figure yet: 0 of 30 pairs were seen among 0 sampled documents, one in {one_in:,}."
+    console = Console(width=200)
     with console.capture() as captured:
-        console.print(tables(report(settings_with(tmp_path / "few", seconds_ago=0, groups=2))))
-    assert "not enough seen yet" in captured.get()
+        console.print(tables(few))
+    assert captured.get().splitlines() == [waiting(few)]
+
+
+def test_many_pairs_of_a_few_texts_are_told_as_such(tmp_path: Path) -> None:
+    settings, features = settings_with(tmp_path, seconds_ago=0, groups=9), np.arange(100, dtype=np.uint32)
+    for copy in range(3, 8):
+        for group in range(9):
+            name = f"{group}/{copy}"
+            again = Audited(name, name, name, "c.example", group, features[5:], True, True, f"{group}/1")
+            store_of(settings).add([again], time.time())
+    assert waiting(report(settings)).endswith(
+        "but they are of fewer than 10 texts, so one text could decide the figure."
+    )
 
 
 def test_people_read_every_rate_that_the_sample_had(tmp_path: Path) -> None:

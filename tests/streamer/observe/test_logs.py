@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Literal
 
+import kafka.errors
 import orjson
 import pytest
 import structlog
@@ -196,3 +197,13 @@ def test_a_percent_sign_in_a_repeated_complaint_stays_one() -> None:
         complaint = line_of("kafka.cluster", 1, argument="100%s done")
         chatter.filter(complaint)
     assert complaint.getMessage() == "Connection failed: 100%s done (repeated 1 times before)"
+
+
+def test_a_request_that_the_client_s_end_cancels_is_no_error_and_any_other_failure_is() -> None:
+    out = io.StringIO()
+    configure_logging("info", "console", stream=out)
+    client = logging.getLogger("kafka.cluster")
+    client.error("Metadata refresh: failed %s", kafka.errors.Cancelled())
+    assert out.getvalue() == ""
+    client.error("Metadata refresh: failed %s", kafka.errors.NodeNotReadyError("metadata"))
+    assert "Metadata refresh: failed" in out.getvalue()
