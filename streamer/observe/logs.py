@@ -89,7 +89,7 @@ def configure_logging(
 
 
 def _is_about_the_client_itself(line: logging.LogRecord) -> bool:
-    """Whether a line tells of the Kafka client's own doings, on which no operator can act.
+    """Whether a line is about the Kafka client's own doings, on which no operator can act.
 
     Its loop warns of a task that ran for 0.1 s, and its end cancels a request for metadata, which it logs as an error.
     """
