@@ -95,10 +95,17 @@ class Run:
         )
 
 
-def create_topics(bootstrap_servers: str, topics: Iterable[str], partitions: int = 1, replicas: int = 1) -> None:
+def create_topics(
+    bootstrap_servers: str,
+    topics: Iterable[str],
+    partitions: int = 1,
+    replicas: int = 1,
+    configs: Mapping[str, str] | None = None,
+) -> None:
     """Create topics. Raises the client's errors, also for an existing topic."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-    admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": replicas} for topic in topics})
+    wanted = {"num_partitions": partitions, "replication_factor": replicas, "configs": dict(configs or {})}
+    admin.create_topics(dict.fromkeys(topics, wanted))
     admin.close()
 
 

@@ -25,6 +25,13 @@ _HOUR_MS = 3_600_000
 _ANY_TIME_MS = 2**63 - 1
 
 
+_WHY_BROKERS_SET_TIMES = {
+    "fingerprints": "an engine of several machines would decide in the order of these times",
+    "verdicts": "times by the wrong clock of a host may be refused, or let retention remove verdicts too early",
+}
+"""By topic between parts."""
+
+
 def connections(
     greetings: Mapping[str, Greeting | SettingsError | BrokerUnavailable], now_seconds: float
 ) -> Iterator[Finding]:
@@ -121,12 +128,9 @@ def parts(
             yield from _partitions(settings, key, check, facts)
         if facts.settings is not None:
             yield from _policy(settings, key, check, facts, facts.settings)
-            if key == "fingerprints" and facts.settings["message.timestamp.type"] != "LogAppendTime":
-                yield advice(
-                    check,
-                    f"message.timestamp.type is {facts.settings['message.timestamp.type']}",
-                    "set it to LogAppendTime: an engine of several machines would decide in the order of these times",
-                )
+            if facts.settings["message.timestamp.type"] != "LogAppendTime":
+                result = f"message.timestamp.type is {facts.settings['message.timestamp.type']}"
+                yield advice(check, result, f"set it to LogAppendTime: {_WHY_BROKERS_SET_TIMES[key]}")
     for part in PARTS if between else ():
         for right in withheld:
             if right in rights_of(settings_of(settings, part), part):

@@ -52,7 +52,10 @@ def _causes(found: Mapping[str, Mapping[str, str]], error: errors.KafkaError, se
         bounds = {key: settings[key] for key in _TIMES if settings.get(key, _ANY_TIME) != _ANY_TIME}
         if bounds and (is_time or "imestamp" in str(error)):
             held = ", ".join(f"{key} = {value}" for key, value in bounds.items())
-            causes[topic] = f"topic {topic!r} has {held}, which refuses a record's time: set each to {_ANY_TIME}"
+            causes[topic] = (
+                f"topic {topic!r} has {held}, which refuses a record's time: set each to {_ANY_TIME}. Of a topic between parts "
+                "set message.timestamp.type to LogAppendTime, and look at the clock of this host"
+            )
     return list(causes.values())
 
 

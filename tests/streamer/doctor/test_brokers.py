@@ -205,9 +205,11 @@ def test_topics_between_parts_have_as_many_partitions_as_the_input() -> None:
     )
 
 
-def test_topics_between_parts_are_not_compacted_and_fingerprints_have_the_times_of_the_brokers() -> None:
-    [found] = of_parts(changed(message_timestamp_type="CreateTime"), GOOD)
-    assert (found.state, "LogAppendTime" in found.remedy) == (State.ADVICE, True)
+def test_topics_between_parts_are_not_compacted_and_have_the_times_of_the_brokers() -> None:
+    by_clients = changed(message_timestamp_type="CreateTime")
+    for topics, why in (((by_clients, GOOD), "an engine"), ((GOOD, by_clients), "the wrong clock of a host")):
+        [found] = of_parts(*topics)
+        assert (found.state, "LogAppendTime" in found.remedy, why in found.remedy) == (State.ADVICE, True, True)
     [found] = of_parts(GOOD, changed(cleanup_policy="compact"))
     assert found.state is State.WRONG
 
