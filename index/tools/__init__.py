@@ -3,10 +3,8 @@
 Every function takes an open `Index` or its directory, and returns plain values.
 """
 
-from index.storage.data_file import DATA_FILE
 from index.storage.documents import VersionDigests
 from index.storage.file.fresh import UNFINISHED, fresh_file, keep_mode
-from index.storage.file.lock_file import Writer, writer_of
 from index.storage.layout import FORMAT_VERSION, HostSample
 from index.storage.scan import Age
 from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, replace
@@ -20,7 +18,6 @@ from index.tools.verify import verify
 from index.tools.warm_up import compile_first, compile_kernels, temporary_index
 
 __all__ = [
-    "DATA_FILE",
     "FORMAT_VERSION",
     "FORMER_FILE",
     "UNFINISHED",
@@ -37,7 +34,6 @@ __all__ = [
     "Snapshot",
     "Survey",
     "VersionDigests",
-    "Writer",
     "compile_first",
     "compile_kernels",
     "copy",
@@ -54,5 +50,4 @@ __all__ = [
     "survey",
     "temporary_index",
     "verify",
-    "writer_of",
 ]

@@ -19,8 +19,9 @@ from streamer.fingerprint.warm_up import compile_first
 from streamer.observe.batch_report import BatchReport
 from streamer.records.decode import Decoder
 from streamer.records.first_look import RECORDS, WrongInput
-from streamer.service.loop import Listener, State
+from streamer.service.loop import Listener
 from streamer.service.processes import Processes
+from streamer.service.state import State
 from streamer.service.summary import Totals
 from streamer.service.whole import Service
 from streamer.service.wiring import build_service, open_with_scheme

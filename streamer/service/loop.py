@@ -20,7 +20,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol
 
 import structlog
@@ -36,6 +35,7 @@ from streamer.service.poison.trial import Trials
 from streamer.service.processes import Processes, RecordsSuspected
 from streamer.service.recovery import Plan, Unrecovered
 from streamer.service.restoring import RestoringListener
+from streamer.service.state import TRANSITIONS, State
 from streamer.transports.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
@@ -47,29 +47,6 @@ OBJECTS_BETWEEN = 100_000
 """New objects between garbage searches. A document makes some ten; reference counts free nearly all."""
 
 _SEARCHES_BETWEEN = (20, 20)
-
-
-class State(Enum):
-    """Service state, as drawn above.
-
-    >>> State.RUNNING in TRANSITIONS[State.STARTING]
-    True
-    """
-
-    STARTING = "starting"
-    RESTORING = "restoring"
-    RUNNING = "running"
-    DRAINING = "draining"
-    STOPPED = "stopped"
-
-
-TRANSITIONS: Mapping[State, frozenset[State]] = {
-    State.STARTING: frozenset({State.RESTORING, State.RUNNING, State.STOPPED}),
-    State.RESTORING: frozenset({State.RUNNING, State.STOPPED}),
-    State.RUNNING: frozenset({State.RESTORING, State.DRAINING, State.STOPPED}),
-    State.DRAINING: frozenset({State.STOPPED}),
-    State.STOPPED: frozenset(),
-}
 
 
 class Listener(RestoringListener):

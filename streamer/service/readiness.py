@@ -4,10 +4,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamer.service.loop import State
+from streamer.service.state import State
 from streamer.settings.parts import Part, input_key
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.ownership import silence_ms_max
+from streamer.transports.kafka.silence import silence_ms_max
 
 _OWING_MS_MAX = 8_000
 _CONTACT_AGE_MS_MAX = 9_000

@@ -21,12 +21,11 @@ from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
-from index.tools import writer_of
-from streamer.ask.service import AskService
-from streamer.ask.status import Status
+from index import writer_of
 from streamer.errors import NoRoomForMetrics, ProcessRefused
 from streamer.observe import definitions, metrics
 from streamer.observe.auth import port_auth
@@ -34,12 +33,15 @@ from streamer.observe.http import HttpServer
 from streamer.observe.process_start import naming_limits
 from streamer.observe.service_manager import ServiceManager
 from streamer.service.heartbeat import Heartbeats
-from streamer.service.loop import State
 from streamer.service.poison.attempts import death_of
 from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
-from streamer.service.worker import work
+from streamer.service.state import State
+from streamer.service.worker_process import work
 from streamer.settings.parts import Part, settings_of
 from streamer.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from streamer.ask.service import AskService
 
 log = structlog.get_logger(__name__)
 
@@ -161,13 +163,16 @@ class Supervisor:
                     self._end_workers()
         return self._exit_code
 
-    def _ask_service(self, measures: metrics.Metrics) -> AskService | None:
+    def _ask_service(self, measures: metrics.Metrics) -> "AskService | None":
         ask = self._settings.ask
         if not ask.enabled:
             return None
+        from streamer.ask.service import AskService
+        from streamer.ask.status import Status
+
         return AskService(self._settings, Status(measures, self.ready, self._heartbeats.watched_hosts, texts=ask.texts))
 
-    def _watch(self, directory: Path, measures: metrics.Metrics, ask_service: AskService | None) -> None:
+    def _watch(self, directory: Path, measures: metrics.Metrics, ask_service: "AskService | None") -> None:
         while not self._stop.is_set():
             self._keep_metrics(directory)
             for slot in self._slots:

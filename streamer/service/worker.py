@@ -26,8 +26,9 @@ from streamer.observe.process_start import end_with_parent
 from streamer.parts.routing import RoutingTransport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.service.heartbeat import Heartbeats
-from streamer.service.loop import Listener, Loop, State
+from streamer.service.loop import Listener, Loop
 from streamer.service.readiness import GroupSeen
+from streamer.service.state import State
 from streamer.service.wiring import build_service, exit_code_of, open_with_scheme
 from streamer.settings.parts import Part
 from streamer.settings.settings import Settings

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.observe import definitions, metrics
-from streamer.service.loop import State
+from streamer.service.state import State
 from streamer.settings.settings import Settings
 
 # --- fake processes ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from streamer.fingerprint.scheme import Scheme, key_for, longer_of, parameters_f
 from streamer.observe.batch_report import BatchReport
 from streamer.records.reason import SAME
 from streamer.records.record import Headers
-from streamer.service.loop import State
+from streamer.service.state import State
 from streamer.service.whole import Service
 from streamer.service.wiring import build_service, guard_of, recrawl_of, retention_of
 from streamer.settings.settings import Index as IndexSettings

@@ -28,12 +28,10 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Reader
 from streamer.transports.kafka.handshake import require_login
 from streamer.transports.kafka.rights import require_rights_on_topics, transactional_id
+from streamer.transports.kafka.silence import CHECK_SECONDS
 from streamer.transports.kafka.topics import same_topic_partitions
 
 log = structlog.get_logger(__name__)
-
-CHECK_SECONDS = 5.0
-"""Interval between looks."""
 
 CONFIRM_SECONDS = 2.5
 """Time until the look that confirms unread partitions, above a rebalance's second round."""
@@ -43,11 +41,6 @@ _REBALANCES = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 Member = Mapping[str, Any]
 """The broker's description of a member."""
-
-
-def silence_ms_max(settings: Settings) -> int:
-    """Longest silence of healthy brokers: the wait for the next look, its answer and a read."""
-    return int(CHECK_SECONDS * 1000) + settings.kafka.request_timeout_ms + settings.batch.wait_ms
 
 
 class OwnershipWatch:

@@ -55,7 +55,8 @@ from streamer.transports.kafka.kafka_python.continuity import Continuity
 from streamer.transports.kafka.kafka_python.producer import KafkaPythonProducer
 from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
 from streamer.transports.kafka.output_log import read_inputs
-from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch, silence_ms_max
+from streamer.transports.kafka.ownership import OwnershipWatch
+from streamer.transports.kafka.silence import CHECK_SECONDS, silence_ms_max
 from streamer.transports.kafka.topic_reader import TopicReader, lost_at
 from streamer.transports.kafka.topics import Note, parse_note, require_topics, same_topic_partitions, topic_of
 from streamer.transports.kafka.transactions.commit_note import note_path

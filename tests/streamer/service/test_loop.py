@@ -26,9 +26,10 @@ from streamer.fingerprint.scheme import scheme_for
 from streamer.observe.batch_report import STEPS
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Headers, Lost, Outgoing, Record
-from streamer.service.loop import OBJECTS_BETWEEN, State, gc_less_often
+from streamer.service.loop import OBJECTS_BETWEEN, gc_less_often
 from streamer.service.pipeline import Prefetcher, Work
 from streamer.service.poison.trial import Trials, Tried
+from streamer.service.state import State
 from streamer.service.whole import ByIndex, Service
 from streamer.service.wiring import router_of
 from streamer.settings.settings import Batching, Decode, Fingerprint, Recovery, Route, Settings, Workers, load

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.observe.batch_report import STEPS
-from streamer.service.loop import State
 from streamer.service.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, contact_age_ms_max, readiness
+from streamer.service.state import State
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import load
 

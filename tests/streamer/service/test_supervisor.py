@@ -22,11 +22,11 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from index.tools import Writer
+from index import Writer
 from streamer.observe import metrics
 from streamer.service import heartbeat, supervisor
-from streamer.service.loop import State
 from streamer.service.readiness import GroupSeen
+from streamer.service.state import State
 from streamer.service.supervisor import Supervisor
 from streamer.settings.settings import Settings
 from tests.support.acted_workers import Life, Stage, diligent, interrupted, process_of, stubborn
