@@ -1,4 +1,4 @@
-"""Replies of the HTTP API: a status and JSON."""
+"""HTTP API replies: a status and JSON."""
 
 from http import HTTPStatus
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from streamer.observe.application import error_body
 
 READY = b"ready"
-"""First message of the answering process."""
+"""The answering process's first message."""
 
 
 class AskReply(NamedTuple):

@@ -92,7 +92,7 @@ def run(chosen: options.Chosen, parts: Sequence[Part]) -> None:
     It reads the input topic until Ctrl-C or SIGTERM. docs/scaling.md describes its parts.
     """
     # The metrics library must load after the supervisor creates the metrics folder.
-    from streamer.service.supervisor import Supervisor
+    from streamer.workers.supervisor import Supervisor
 
     settings = chosen.load()
     options.log_as_set(settings)

@@ -1,11 +1,11 @@
-"""States of a worker's loop, and the ways between them; `streamer.service.loop` draws them."""
+"""A worker's states, and the ways between them; `streamer.service.loop` draws them."""
 
 from collections.abc import Mapping
 from enum import Enum
 
 
 class State(Enum):
-    """State of a loop.
+    """A worker's state.
 
     >>> State.RUNNING in TRANSITIONS[State.STARTING]
     True

@@ -26,7 +26,7 @@ def test_help_imports_no_library_that_only_work_needs(words: list[str]) -> None:
 def test_a_supervisor_imports_no_library_that_only_its_workers_need(asks: str, tmp_path: Path) -> None:
     """Every process of a service pays for its own imports: seconds of processor time for those of a worker."""
     program = (
-        "import sys\nfrom streamer.cli.main import cli\nfrom streamer.service.supervisor import Supervisor\n"
+        "import sys\nfrom streamer.cli.main import cli\nfrom streamer.workers.supervisor import Supervisor\n"
         "def run(supervisor):\n    supervisor._ask_service(None)\n"
         f"    print([name for name in {FOR_WORKERS!r} if name in sys.modules])\n    return 0\n"
         f"Supervisor.run = run\ncli(['run', '--set', 'ask.enabled={asks}'])"

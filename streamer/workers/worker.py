@@ -25,14 +25,14 @@ from streamer.observe.logs import configure_logging
 from streamer.observe.process_start import end_with_parent
 from streamer.parts.routing import RoutingTransport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
-from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import Listener, Loop
-from streamer.service.readiness import GroupSeen
 from streamer.service.state import State
 from streamer.service.wiring import build_service, exit_code_of, open_with_scheme
 from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.transport import KafkaTransport
+from streamer.workers.heartbeat import Heartbeats
+from streamer.workers.readiness import GroupSeen
 
 log = structlog.get_logger(__name__)
 

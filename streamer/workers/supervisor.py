@@ -32,13 +32,13 @@ from streamer.observe.auth import port_auth
 from streamer.observe.http import HttpServer
 from streamer.observe.process_start import naming_limits
 from streamer.observe.service_manager import ServiceManager
-from streamer.service.heartbeat import Heartbeats
 from streamer.service.poison.attempts import death_of
-from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
 from streamer.service.state import State
-from streamer.service.worker_process import work
 from streamer.settings.parts import Part, settings_of
 from streamer.settings.settings import Settings
+from streamer.workers.heartbeat import Heartbeats
+from streamer.workers.readiness import WorkerSeen, batch_age_ms_max, readiness
+from streamer.workers.worker_process import work
 
 if TYPE_CHECKING:
     from streamer.ask.service import AskService

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.observe.batch_report import STEPS
-from streamer.service.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, contact_age_ms_max, readiness
 from streamer.service.state import State
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import load
+from streamer.workers.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, contact_age_ms_max, readiness
 
 SETTINGS = load(None, ("kafka.bootstrap_servers=a:9092,b:9092", "workers.progress_timeout_ms=60000"), {})
 SILENT_SECONDS = contact_age_ms_max(SETTINGS) / 1000

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from streamer.service.heartbeat import Heartbeats
 from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
+from streamer.workers.heartbeat import Heartbeats
 
 
 def work(
     settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path, part: Part | None = None
 ) -> None:
-    """See `streamer.service.worker.work`."""
-    from streamer.service import worker
+    """See `streamer.workers.worker.work`."""
+    from streamer.workers import worker
 
     worker.work(settings, number, heartbeats, metrics_directory, part)
