@@ -25,7 +25,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from deploy.debian_packages import CheckFailed, unpacked
 from deploy.page_walk import on_a_phone, walked
-from streamer.ask.answers import AskReply
+from streamer.ask.reply import AskReply
 from streamer.ask.routes import routes_for
 from streamer.explain.words import LANGUAGES, words
 from streamer.observe.http import HttpServer

@@ -31,22 +31,27 @@ if TYPE_CHECKING:
         RecrawlPolicy,
         Source,
         Verdict,
+        WatchedHosts,
         naming_originals,
         plain_source,
         standing_for_themselves,
     )
-    from index.index import Index, Match, WatchedHosts
+    from index.index import Index, Match
     from index.kernels.judge import Reason
     from index.matching import minhash, second_look
     from index.matching.frame import FrameRule
     from index.matching.root import RootRule
     from index.session import Guard, Longer, Recrawl, Retention
+    from index.storage.data_file import DATA_FILE
     from index.storage.documents import Document
+    from index.storage.file.lock_file import Writer, writer_of
     from index.storage.parameters import DISTANCE_MAX, Parameters
+    from index.storage.room import Room, nearest_existing, room_of
     from index.stories.listing import Named, Story
     from index.turn import Turn
 
 __all__ = [
+    "DATA_FILE",
     "DISTANCE_MAX",
     "EXTENDING",
     "NO_DISTANCE",
@@ -74,23 +79,31 @@ __all__ = [
     "Recrawl",
     "RecrawlPolicy",
     "Retention",
+    "Room",
     "RootRule",
     "Source",
     "Story",
     "Turn",
     "Verdict",
     "WatchedHosts",
+    "Writer",
     "errors",
     "minhash",
     "naming_originals",
+    "nearest_existing",
     "plain_source",
+    "room_of",
     "second_look",
     "standing_for_themselves",
+    "writer_of",
 ]
 
 _MODULES = {"errors": "index.errors", "minhash": "index.matching.minhash", "second_look": "index.matching.second_look"}
 _HOMES = (
     "index.entry",
+    "index.storage.data_file",
+    "index.storage.file.lock_file",
+    "index.storage.room",
     "index.matching.frame",
     "index.matching.root",
     "index.storage.parameters",

@@ -262,6 +262,20 @@ class HostShare(NamedTuple):
     beyond: bool
 
 
+class WatchedHosts(NamedTuple):
+    """Hosts with the most near but unequal duplicates, worst first.
+
+    beyond  number of hosts beyond the guard's limits, including those not in `worst`
+
+    >>> hosts = WatchedHosts([HostShare("a.example", 200, 180, beyond=True)], beyond=12)
+    >>> f"{hosts.beyond} hosts are beyond the limits, first {hosts.worst[0].host}"
+    '12 hosts are beyond the limits, first a.example'
+    """
+
+    worst: list[HostShare]
+    beyond: int
+
+
 @dataclass(frozen=True, slots=True)
 class Decisions:
     """Verdicts on n records, row for row with their `Entries`.

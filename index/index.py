@@ -20,7 +20,7 @@ from index.decide.find import Decided, EntryState
 from index.decide.forget import ignored
 from index.decide.near import Judged
 from index.decide.restore import NO_ENDS, Restored
-from index.entry import Applied, Decisions, Entries, HostShare, Position, Source
+from index.entry import Applied, Decisions, Entries, Position, Source, WatchedHosts
 from index.errors import IndexMissingError
 from index.lsm.compaction import TreeSizes
 from index.lsm.id_table import IdTable
@@ -71,20 +71,6 @@ class Match(NamedTuple):
 
     document: Document
     distance: int
-
-
-class WatchedHosts(NamedTuple):
-    """Hosts with the most near but unequal duplicates, worst first.
-
-    beyond  number of hosts beyond the guard's limits, including those not in `worst`
-
-    >>> hosts = WatchedHosts([HostShare("a.example", 200, 180, beyond=True)], beyond=12)
-    >>> f"{hosts.beyond} hosts are beyond the limits, first {hosts.worst[0].host}"
-    '12 hosts are beyond the limits, first a.example'
-    """
-
-    worst: list[HostShare]
-    beyond: int
 
 
 class Index(AbstractContextManager["Index"]):

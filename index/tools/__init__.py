@@ -3,10 +3,8 @@
 Every function takes an open `Index` or its directory, and returns plain values.
 """
 
-from index.storage.data_file import DATA_FILE
 from index.storage.documents import VersionDigests
 from index.storage.file.fresh import UNFINISHED, fresh_file, keep_mode
-from index.storage.file.lock_file import Writer, writer_of
 from index.storage.layout import FORMAT_VERSION, HostSample
 from index.storage.scan import Age
 from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, replace
@@ -15,13 +13,11 @@ from index.tools.bulk_load import BulkLoader
 from index.tools.finding import Finding
 from index.tools.frames import HostFrame, frames_of, kept_by_frames
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
-from index.tools.room import Room, nearest_existing, room_of
 from index.tools.survey import Survey, readers, survey
 from index.tools.verify import verify
 from index.tools.warm_up import compile_first, compile_kernels, temporary_index
 
 __all__ = [
-    "DATA_FILE",
     "FORMAT_VERSION",
     "FORMER_FILE",
     "UNFINISHED",
@@ -35,11 +31,9 @@ __all__ = [
     "Importer",
     "Original",
     "Record",
-    "Room",
     "Snapshot",
     "Survey",
     "VersionDigests",
-    "Writer",
     "compile_first",
     "compile_kernels",
     "copy",
@@ -48,15 +42,12 @@ __all__ = [
     "has_index",
     "keep_mode",
     "kept_by_frames",
-    "nearest_existing",
     "portions",
     "readers",
     "remove_unused",
     "replace",
-    "room_of",
     "snapshot",
     "survey",
     "temporary_index",
     "verify",
-    "writer_of",
 ]

@@ -4,18 +4,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from index import Decided, minhash
 from streamer.ask.answer import Answer
 from streamer.ask.filter import Filter, Value
+from streamer.ask.reply import AskReply, error_reply
 from streamer.audit.report import report as audit
 from streamer.explain.positions import place_as_json, position_text
 from streamer.explain.story import stories_as_json
 from streamer.explain.why import explain
-from streamer.observe.application import error_body
 from streamer.records.any_json import loads
 from streamer.records.hosts import host_named
 from streamer.records.reason import Reason, label
@@ -32,17 +32,6 @@ STORIES_MAX = 50
 """Maximum stories in an answer."""
 
 
-class AskReply(NamedTuple):
-    """HTTP status and JSON body.
-
-    >>> AskReply(HTTPStatus.OK, b"{}").status.phrase
-    'OK'
-    """
-
-    status: HTTPStatus
-    body: bytes
-
-
 class Refused(Exception):
     """A question without an answer. `field` names the invalid part; "" is the whole body.
 
@@ -53,15 +42,6 @@ class Refused(Exception):
     def __init__(self, status: HTTPStatus, field: str, message: str) -> None:
         super().__init__(message)
         self.reply = error_reply(status, field, message)
-
-
-def error_reply(status: HTTPStatus, field: str, message: str) -> AskReply:
-    """Error reply in the common form.
-
-    >>> error_reply(HTTPStatus.BAD_REQUEST, "documents", "it is empty").status
-    <HTTPStatus.BAD_REQUEST: 400>
-    """
-    return AskReply(status, error_body(field, message))
 
 
 class Answers:

@@ -20,7 +20,7 @@ from streamer.records.any_json import dumps
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Record
 from streamer.records.route import explain
-from streamer.service.whole import StreamNames
+from streamer.service.stream_names import StreamNames
 from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings, load
 

@@ -1,13 +1,9 @@
-"""The answering process: the supervisor starts, watches and ends it, and speaks HTTP for it.
+"""The supervisor's handle on the answering process: starts, watches and ends it.
 
-A document may crash or block its reader, so this process is separate. It opens the index as a worker does, writes
-nothing, and answers one question at a time.
+A document may crash or block its reader, so the process is separate, and answers one question at a time.
 """
 
-import faulthandler
-import gc
 import multiprocessing
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -18,26 +14,15 @@ from typing import NamedTuple
 
 import structlog
 
-from index import errors
-from streamer.ask.answers import Answers, AskReply, error_reply
-from streamer.ask.filter import Filter
-from streamer.errors import ProcessRefused, StreamerError
-from streamer.observe.logs import configure_logging
-from streamer.observe.process_start import end_with_parent, naming_limits
-from streamer.service.wiring import exit_code_of
+from streamer.ask.reply import READY, AskReply, error_reply
+from streamer.errors import ProcessRefused
+from streamer.observe.process_start import naming_limits
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.output_log import KafkaOutputLog
-from streamer.transports.output_log import RecordsAt
 
 log = structlog.get_logger(__name__)
 
 START_SECONDS = 300.0
 """Maximum time for imports, opening the index and reading its newest entries."""
-
-IDLE_SECONDS = 5.0
-"""Maximum wait for a question before a check that the index is in place."""
-
-READY = b"ready"
 
 
 class _Running(NamedTuple):
@@ -157,35 +142,8 @@ def _unanswered(message: str) -> AskReply:
     return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, "", message)
 
 
-def _records_at(settings: Settings) -> RecordsAt:
-    """Reader of records; a short timeout leaves time to answer without texts."""
-    timeout_ms = min(settings.kafka.request_timeout_ms, settings.ask.timeout_ms // 4)
-    chosen = settings.replaced(kafka={"request_timeout_ms": timeout_ms})
-    return KafkaOutputLog(chosen).records_at
-
-
 def answer_questions(settings: Settings, connection: Connection) -> None:
-    """Run the answering process: open a worker's index, and answer until killed."""
-    configure_logging(settings.observe.log_level, settings.observe.log_format)
-    end_with_parent()
-    faulthandler.enable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        # Not read-only: such a filter would continue with a removed or replaced index.
-        with Filter(settings.index.directory, settings) as opened:
-            answers = Answers(opened, settings, _records_at(settings) if settings.ask.texts else None)
-            answers.warm_up()
-            # A collection over all imports takes 65 ms, as long as forty answers, and frees nothing.
-            gc.collect()
-            gc.freeze()
-            connection.send_bytes(READY)
-            while True:
-                while not connection.poll(IDLE_SECONDS):
-                    # Raises for a removed index or lock file, so that this process does not hold it.
-                    opened.index.statistics()
-                connection.send(tuple(answers.answer(*connection.recv())))
-    except EOFError:
-        return
-    except (StreamerError, errors.NeardupIndexError) as error:
-        log.error("answering process ends", error=type(error).__name__, reason=str(error))
-        raise SystemExit(exit_code_of(error)) from None
+    """See `streamer.ask.answering`: only the process loads what it answers with."""
+    from streamer.ask import answering
+
+    answering.answer_questions(settings, connection)

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from streamer.ask.answers import AskReply
 from streamer.ask.openapi import description
+from streamer.ask.reply import AskReply
 from streamer.errors import SettingsError
 from streamer.explain.words import page_words
 from streamer.observe.application import JSON, Response, Route, problem, respond

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from http import HTTPStatus
 
-from streamer.ask.answers import AskReply, error_reply
 from streamer.ask.process import Answerer
+from streamer.ask.reply import AskReply, error_reply
 from streamer.ask.routes import routes_for
 from streamer.ask.status import Status
 from streamer.observe.application import Route
-from streamer.service.loop import State
+from streamer.service.state import State
 from streamer.settings.settings import Settings
 
 

@@ -93,8 +93,7 @@ def run(chosen: options.Chosen, parts: Sequence[Part]) -> None:
     It reads the input topic until Ctrl-C or SIGTERM. docs/scaling.md describes its parts.
     """
     # The metrics library must load after the supervisor creates the metrics folder.
-    from streamer.fingerprint.scheme import require_shared_key
-    from streamer.service.supervisor import Supervisor
+    from streamer.workers.supervisor import Supervisor
 
     settings = chosen.load()
     options.log_as_set(settings)
@@ -107,6 +106,9 @@ def run(chosen: options.Chosen, parts: Sequence[Part]) -> None:
     if chosen_parts and len(chosen_parts) < len(PARTS):
         if settings.topics.stories is not None:
             raise SettingsError("topics.stories: stories need the whole service: unset it, or run without --part")
+        # What fingerprints is loaded by workers, and not by a supervisor of the whole service.
+        from streamer.fingerprint.scheme import require_shared_key
+
         require_shared_key(settings)
     # Without `decide`, another process may be creating the index there.
     index = settings.index.directory if not chosen_parts or "decide" in chosen_parts else None

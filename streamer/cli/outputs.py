@@ -109,8 +109,7 @@ class NoLeftovers:
     scratch: Sequence[Path] = ()
 
     def __enter__(self) -> Self:
-        from index.tools import DATA_FILE
-        from streamer.transports.files.output_folder import files_of
+        from index import DATA_FILE
 
         folders = [each for each in (self.index, self.output) if each is not None]
         parents = {each for folder in folders for each in (folder.absolute(), *folder.absolute().parents)}
@@ -118,7 +117,11 @@ class NoLeftovers:
         self._new_folders = sorted((each for each in parents if not os.path.lexists(each)), reverse=True)
         self._new_scratch = [path for path in self.scratch if not os.path.lexists(path)]
         self._new_index = self.index if self.index and not os.path.lexists(self.index / DATA_FILE) else None
-        self._files_before = files_of(self.output) if self.output else set()
+        self._files_before: set[str] = set()
+        if self.output:
+            from streamer.transports.files.output_folder import files_of
+
+            self._files_before = files_of(self.output)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
-from index.tools import Room, Writer, nearest_existing, room_of, writer_of
+from index import Room, Writer, nearest_existing, room_of, writer_of
 from streamer.doctor.finding import Finding, advice, attempted, ok, wrong
 from streamer.observe.auth import port_auth
 from streamer.records.schemas import require_avro

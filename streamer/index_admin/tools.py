@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index import Decided, Document, Index, Kind, Match, Parameters, Source, errors, minhash, second_look
-from index.tools import Age, BucketSizes, Finding, readers, room_of, survey
+from index import Decided, Document, Index, Kind, Match, Parameters, Source, errors, minhash, room_of, second_look
+from index.tools import Age, BucketSizes, Finding, readers, survey
 from streamer.errors import SettingsError
 from streamer.explain.positions import place_as_json, position_text, time_text
 from streamer.explain.texts import comparable_scheme

@@ -4,69 +4,70 @@ The index knows documents by their own positions, as in a service without parts.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from index import Decisions, Index
+from index import Decisions, Index, Source
 from streamer.audit.auditor import Auditor
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.observe.batch_report import Stopwatch, report
+from streamer.observe.batch_report import Stopwatch
 from streamer.parts.batches import is_of_engine, place_of, readable
 from streamer.parts.deciding import DecidingTransport
 from streamer.parts.messages import between
 from streamer.records.envelope import differing
 from streamer.records.fingerprint_batch import FingerprintBatch, joined, joined_samples, unpack_fingerprints
 from streamer.records.record import Batch, Handover, Outgoing, Record
-from streamer.records.relation import Measure
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
-from streamer.service.loop import Listener, Loop, StartingOffsets
-from streamer.service.whole import SharedIds, StreamNames, log_crossings
+from streamer.service.decision_notices import SharedIds, log_crossings
+from streamer.service.pipeline import Work
+from streamer.service.recovery import Plan
+from streamer.service.stream_names import StreamNames
 from streamer.transports.transport import Place
 
 
-class DecidePart(Loop):
-    """One worker in this part."""
+class DecidePart:
+    """Takes the step `decide`, and delivers verdicts."""
 
-    def __init__(
-        self,
-        transport: DecidingTransport,
-        index: Index,
-        stamp: str,
-        recoverer: StartingOffsets,
-        listener: Listener,
-        measure: Measure,
-        auditor: Auditor,
-    ) -> None:
+    def __init__(self, transport: DecidingTransport, index: Index, stamp: str, auditor: Auditor) -> None:
         """stamp: required fingerprint stamp, as text."""
-        super().__init__(transport, recoverer, listener)
-        self._deciding = transport
-        self._index, self._stamp = index, stamp
-        self._measure, self._auditor = measure, auditor
+        self._transport = transport
+        self._index, self._stamp, self._auditor = index, stamp, auditor
         self._names = StreamNames(index)
         self._shared_ids = SharedIds()
+        self._run: Sequence[FingerprintBatch] = ()
 
-    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
+    def runs(self, batch: Batch, stopwatch: Stopwatch) -> Iterator[Work]:
+        """Cut a read batch up into those of one decision each. Raises SettingsError, RecordsUnreadable, DeliveryDoubtful."""
         with stopwatch.step("decide"):
-            batches = self._in_place(whole.records, [self._unpacked(record) for record in whole.records])
+            batches = self._in_place(batch.records, [self._unpacked(record) for record in batch.records])
         for begin, end in _runs(batches):
-            for record, batch in zip(whole.records[begin:end], batches[begin:end], strict=True):
-                if batch.heading.stream != self._deciding.stream_of(record.source.partition):
+            for record, each in zip(batch.records[begin:end], batches[begin:end], strict=True):
+                if each.heading.stream != self._transport.stream_of(record.source.partition):
                     raise DeliveryDoubtful(
                         f"{record.position}: fingerprints of an input topic that was replaced: a new worker looks into it"
                     )
-            self._decide(whole.part(begin, end), batches[begin:end], stopwatch)
+            self._run = batches[begin:end]
+            yield Work(batch.part(begin, end))
 
-    def _decide(self, batch: Batch, batches: Sequence[FingerprintBatch], stopwatch: Stopwatch) -> None:
-        with stopwatch.step("decide"):
-            # A heartbeat holds nothing to decide, and moves no document offset.
-            filled = [each for each in batches if each.heading.begin < each.heading.end]
-            decisions = self._admit(filled) if filled else None
-        with stopwatch.step("commit"):
-            read = zip(batch.records, batches, strict=True)
-            places = {record.source: Place(each.heading.stream, each.heading.end) for record, each in read}
-            outgoing = [] if decisions is None else self._messages(batch.records, batches, decisions)
-            self._deciding.deliver(batch, outgoing, places)
-        self._listener.batch(report(batch, stopwatch, decisions, self._measure))
+    def decide(self, work: Work) -> None:
+        """Set the final verdicts of the last run."""
+        # A heartbeat holds nothing to decide, and moves no document offset.
+        filled = [each for each in self._run if each.heading.begin < each.heading.end]
+        work.decisions = self._admit(filled) if filled else None
+
+    def begun(self, plans: Mapping[Source, Plan]) -> None:
+        """See `Delivery`."""
+
+    def commit(self, work: Work) -> None:
+        """See `Delivery`."""
+        read = zip(work.batch.records, self._run, strict=True)
+        places = {record.source: Place(each.heading.stream, each.heading.end) for record, each in read}
+        decisions = work.decisions
+        outgoing = [] if decisions is None else self._messages(work.batch.records, self._run, decisions)
+        self._transport.deliver(work.batch, outgoing, places)
+
+    def idle(self, batch: Batch) -> None:
+        """See `Delivery`."""
 
     def _admit(self, batches: Sequence[FingerprintBatch]) -> Decisions:
         ends = {each.entries.sources[0]: each.heading.end for each in batches}
@@ -86,7 +87,7 @@ class DecidePart(Loop):
             partition, heading = record.source.partition, batch.heading
             if is_of_engine(heading):
                 if partition not in reached:
-                    reached[partition] = self._deciding.stream_of(partition), self._deciding.decided_to(partition)
+                    reached[partition] = self._transport.stream_of(partition), self._transport.decided_to(partition)
                 stream, end = reached[partition]
                 batch = replace(batch, heading=replace(heading, stream=stream, begin=end, end=end))
             else:

@@ -10,60 +10,41 @@ from dataclasses import replace
 import numpy as np
 
 from index import Entries, Source
-from streamer.observe.batch_report import Stopwatch, report
 from streamer.parts.messages import between
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.envelope import DOCUMENTS_MAX, Heading
 from streamer.records.fingerprint_batch import FingerprintBatch, Samples, fitting, pack_fingerprints
 from streamer.records.record import Batch, Handover, Outgoing, Record
-from streamer.service.loop import Listener, Preparation, PreparingLoop, StartingOffsets
+from streamer.service.pipeline import Work
 from streamer.service.recovery import Plan
 from streamer.transports.kafka.transport import KafkaTransport
 
 
-class FingerprintPart(PreparingLoop):
-    """One worker in this part."""
+class FingerprintPart:
+    """Delivers fingerprints. See `Delivery`."""
 
-    def __init__(
-        self,
-        transport: KafkaTransport,
-        recoverer: StartingOffsets,
-        preparation: Preparation,
-        listener: Listener,
-        stamp: str,
-        *,
-        idle_ms: int | None = None,
-    ) -> None:
+    def __init__(self, transport: KafkaTransport, stamp: str, *, idle_ms: int | None = None) -> None:
         """idle_ms: time after which an idle partition gets a batch without documents; None: never."""
-        super().__init__(transport, recoverer, preparation, listener)
-        self._stamp = stamp
-        self._reading = transport
+        self._transport, self._stamp = transport, stamp
         self._idle_seconds = None if idle_ms is None else idle_ms / 1000
         self._reached: dict[Source, int] = {}
         self._written_seconds: dict[Source, float] = {}
 
-    def _begun(self, plans: Mapping[Source, Plan]) -> None:
-        super()._begun(plans)
+    def begun(self, plans: Mapping[Source, Plan]) -> None:
+        """See `Delivery`."""
         self._reached.update({source: plan.begin for source, plan in plans.items()})
 
-    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        work = self._prepared(whole, stopwatch)
-        if work is None:
-            return
-        batch = work.batch
-        with stopwatch.step("commit"):
-            samples = work.fingerprints.sampled()
-            outgoing = batches_of(batch, work.documents, work.entries(), samples, self._reached, self._stamp)
-            self._transport.deliver(batch, outgoing)
-            self._reached.update(batch.ends)
-            self._write_heartbeats(batch)
-        self._report_lost(batch)
-        self._listener.batch(report(batch, stopwatch))
-        self._require_whole(batch, whole)
+    def commit(self, work: Work) -> None:
+        """See `Delivery`. Idle partitions get their heartbeats after it."""
+        batch, samples = work.batch, work.fingerprints.sampled()
+        outgoing = batches_of(batch, work.documents, work.entries(), samples, self._reached, self._stamp)
+        self._transport.deliver(batch, outgoing)
+        self._reached.update(batch.ends)
+        self._write_heartbeats(batch)
 
-    def _rest(self, idle: Batch) -> None:
-        super()._rest(idle)
-        self._write_heartbeats(idle)
+    def idle(self, batch: Batch) -> None:
+        """See `Delivery`."""
+        self._write_heartbeats(batch)
 
     def _write_heartbeats(self, batch: Batch) -> None:
         """Write an empty batch for every idle partition, in a separate transaction.
@@ -74,7 +55,7 @@ class FingerprintPart(PreparingLoop):
             return
         now_seconds = time.monotonic()
         due = self._due(batch, now_seconds - self._idle_seconds)
-        names = self._reading.input_names()
+        names = self._transport.input_names()
         if due:
             signs = [heartbeat(source, names[source.stream], self._reached[source], self._stamp) for source in due]
             self._transport.deliver(Batch((), snapshot=batch.snapshot), signs)
@@ -83,7 +64,7 @@ class FingerprintPart(PreparingLoop):
     def _due(self, batch: Batch, before_seconds: float) -> list[Source]:
         return [
             source
-            for source in self._reading.begun()
+            for source in self._transport.begun()
             if source in self._reached
             and source not in batch.ends
             and self._written_seconds.get(source, before_seconds) <= before_seconds

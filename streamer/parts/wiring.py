@@ -13,10 +13,12 @@ from streamer.parts.fingerprint import FingerprintPart
 from streamer.parts.route import RoutePart
 from streamer.parts.routing import RoutingTransport
 from streamer.parts.starting import OffsetStarter
+from streamer.parts.steps_in_turn import StepsInTurn
 from streamer.records.envelope import stamp_text
 from streamer.records.fingerprint_batch import unpack_fingerprints
-from streamer.service.loop import Listener
-from streamer.service.wiring import preparation_of, recoverer_of, router_of, usable_directory
+from streamer.service.loop import Listener, Loop
+from streamer.service.outputs import Outputs
+from streamer.service.wiring import recoverer_of, router_of, steps_ahead, usable_directory
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.topics import claims_of_group
@@ -31,43 +33,39 @@ def fingerprinted_to(settings: Settings, source: Source, _offset: int) -> int:
 
 def fingerprint_part(
     settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener
-) -> tuple[KafkaTransport, FingerprintPart]:
+) -> tuple[KafkaTransport, Loop]:
     """A `fingerprint` worker. Without an index, its folder holds only notes of attempts. Raises SettingsError."""
     with usable_directory(settings):
         settings.index.directory.mkdir(parents=True, exist_ok=True)
     fingerprinter.sampled_one_in = settings.audit.one_in
-    transport = KafkaTransport(settings_of(settings, "fingerprint"), instance, part="fingerprint")
-    return transport, FingerprintPart(
-        transport,
-        OffsetStarter(
-            transport, settings.recovery, partial(fingerprinted_to, settings), lambda: claims_of_group(settings)
-        ),
-        preparation_of(settings, fingerprinter),
-        listener,
-        stamp_text(fingerprinter.stamp()),
-        idle_ms=settings.batch.idle_ms,
+    transport = KafkaTransport(settings_of(settings, "fingerprint"), instance)
+    starter = OffsetStarter(
+        transport, settings.recovery, partial(fingerprinted_to, settings), lambda: claims_of_group(settings)
+    )
+    part = FingerprintPart(transport, stamp_text(fingerprinter.stamp()), idle_ms=settings.batch.idle_ms)
+    return transport, Loop(
+        transport, starter, steps_ahead(settings, transport, fingerprinter, listener), part, listener
     )
 
 
 def decide_part(
     settings: Settings, instance: str, index: Index, fingerprinter: Scheme, listener: Listener
-) -> tuple[DecidingTransport, DecidePart]:
+) -> tuple[DecidingTransport, Loop]:
     """A `decide` worker. It reads texts only to restore a lost index."""
     transport = DecidingTransport(settings, instance, index.identity)
     policy = settings.recovery.model_copy(update={"first_start": "earliest"})
     recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
-    stamp, measure = stamp_text(fingerprinter.stamp()), measure_of(settings, index.parameters)
-    return transport, DecidePart(transport, index, stamp, recoverer, listener, measure, Auditor(settings, index))
+    part = DecidePart(transport, index, stamp_text(fingerprinter.stamp()), Auditor(settings, index))
+    steps = StepsInTurn(listener, {"decide": part.decide}, part.runs)
+    return transport, Loop(transport, recoverer, steps, part, listener, measure_of(settings, index.parameters))
 
 
 def route_part(
     settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener
-) -> tuple[RoutingTransport, RoutePart]:
+) -> tuple[RoutingTransport, Loop]:
     """A `route` worker."""
-    transport = RoutingTransport(settings, instance, stamp_text(fingerprinter.stamp()))
-    return transport, RoutePart(
-        transport,
-        OffsetStarter(transport, settings.recovery, transport.delivered_to),
-        listener,
-        router_of(settings, fingerprinter, task_id=instance),
-    )
+    transport = RoutingTransport.over_kafka(settings, instance, stamp_text(fingerprinter.stamp()))
+    starter = OffsetStarter(transport, settings.recovery, transport.delivered_to)
+    part = RoutePart(transport, router_of(settings, fingerprinter, task_id=instance))
+    steps = StepsInTurn(listener, {"route": part.route})
+    return transport, Loop(transport, starter, steps, Outputs(transport, listener), listener)

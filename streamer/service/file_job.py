@@ -19,10 +19,10 @@ from streamer.fingerprint.warm_up import compile_first
 from streamer.observe.batch_report import BatchReport
 from streamer.records.decode import Decoder
 from streamer.records.first_look import RECORDS, WrongInput
-from streamer.service.loop import Listener, State
+from streamer.service.loop import Listener, Loop
 from streamer.service.processes import Processes
+from streamer.service.state import State
 from streamer.service.summary import Totals
-from streamer.service.whole import Service
 from streamer.service.wiring import build_service, open_with_scheme
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.files.formats import array_hint, record_test
@@ -201,7 +201,7 @@ def _tell_compiling(console: Console, kernel: int, cache: Path) -> None:
         console.print(f"compiling machine code, once for this processor (cached in {cache})", soft_wrap=True)
 
 
-def _run_until_signal(service: Service, bar: Progress) -> bool:
+def _run_until_signal(service: Loop, bar: Progress) -> bool:
     """SIGINT and SIGTERM end the service after the current batch, and its end the bar. Returns whether a signal came."""
     received: list[int] = []
 

@@ -28,7 +28,10 @@ from streamer.service.poison.attempts import IDLE, PURE_STEPS, AttemptFile
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """A batch on its way; each step sets its product. `pending`: CPU seconds of unfinished steps, by name.
+    """A batch on its way; each step sets its product.
+
+    decisions  None in a worker that decides nothing
+    pending    CPU seconds of unfinished steps, by name
 
     >>> Work(Batch([])).pending
     {}
@@ -37,7 +40,7 @@ class Work:
     batch: Batch
     documents: list[Document | DeadLetter] = field(init=False)
     fingerprints: Fingerprints = field(init=False)
-    decisions: Decisions = field(init=False)
+    decisions: Decisions | None = field(default=None, init=False)
     outgoing: list[Outgoing] = field(init=False)
     pending: "dict[str, Future[float]]" = field(default_factory=dict)
 

@@ -17,13 +17,16 @@ from streamer.records.first_look import MissingHosts
 from streamer.records.reason import MINOR, OTHER, RETURNED, SAME, SHARED
 from streamer.records.route import Router
 from streamer.service.claims import MARGIN_SECONDS
-from streamer.service.loop import Listener, Preparation
+from streamer.service.index_steps import ByIndex
+from streamer.service.loop import Listener, Loop
+from streamer.service.outputs import Outputs
 from streamer.service.pipeline import pure_steps
 from streamer.service.poison.attempts import Attempts
 from streamer.service.poison.trial import Trials
 from streamer.service.processes import Processes
 from streamer.service.recovery import Recoverer
-from streamer.service.whole import ByIndex, Service, Stories
+from streamer.service.steps_ahead import StepsAhead
+from streamer.service.stories import Stories
 from streamer.settings.settings import Guard as GuardSettings
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings, needs_hosts
@@ -115,8 +118,8 @@ def build_service(
     task_id: str = "0",
     supervised: bool = True,
     processes: Processes | None = None,
-) -> Service:
-    """Build one worker's service; `task_id` identifies it in its group.
+) -> Loop:
+    """Build one worker's loop with the whole path; `task_id` identifies it in its group.
 
     processes   that decode and fingerprint, over files; None: this one does
     supervised  a supervisor restarts a dead worker while its group waits; otherwise a person does, and no group waits
@@ -127,8 +130,11 @@ def build_service(
     by_index = ByIndex(index, router, Auditor(settings, index))
     # Over files stories stay in the index.
     stories = Stories(index) if settings.topics.stories is not None and transport.takes_headers else None
-    preparation = preparation_of(settings, fingerprinter, by_index, supervised=supervised, processes=processes)
-    return Service(transport, recoverer, preparation, listener, schemes.measure_of(settings, index.parameters), stories)
+    steps = steps_ahead(
+        settings, transport, fingerprinter, listener, by_index, supervised=supervised, processes=processes
+    )
+    outputs = Outputs(transport, listener, stories)
+    return Loop(transport, recoverer, steps, outputs, listener, schemes.measure_of(settings, index.parameters))
 
 
 def recoverer_of(
@@ -140,15 +146,17 @@ def recoverer_of(
     return Recoverer(transport, index, decoder, fingerprinter, policy, listener, patience_seconds)
 
 
-def preparation_of(
+def steps_ahead(
     settings: Settings,
+    transport: Transport,
     fingerprinter: Scheme,
+    listener: Listener,
     by_index: ByIndex | None = None,
     *,
     supervised: bool = True,
     processes: Processes | None = None,
-) -> Preparation:
-    """Steps and care for a loop that prepares batches; without `by_index` it does not decide. Others as above."""
+) -> StepsAhead:
+    """Steps of a worker that reads texts; without `by_index` it does not decide. Others as above."""
     several = processes or Processes(settings, 1)
     several.use(fingerprinter)
     steps = pure_steps(Decoder(settings.decode), fingerprinter, several.take)
@@ -156,12 +164,14 @@ def preparation_of(
         steps |= {"decide": by_index.decide, "route": by_index.route}
     # After a longer trial, the member would leave its group before it can deliver.
     trial_seconds = settings.kafka.max_poll_interval_ms / 3000 if supervised else math.inf
-    return Preparation(
+    return StepsAhead(
         steps,
+        transport,
         Attempts(settings.index.directory, settings.workers.deaths_max if supervised else 1),
         Trials(settings, fingerprinter, seconds_max=trial_seconds),
-        MissingHosts(settings.decode, expected=needs_hosts(settings)),
         several,
+        MissingHosts(settings.decode, expected=needs_hosts(settings)),
+        listener,
     )
 
 

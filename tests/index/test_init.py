@@ -9,11 +9,11 @@ import index.tools
 from tests.support.paths import ROOT
 
 PUBLIC = {
-    "DISTANCE_MAX", "EXTENDING", "NO_DISTANCE", "NO_NUMBER", "RATIO_MAX", "Applied", "Decided", "Decisions", "Document",
-    "Entries", "FrameRule", "Guard", "HostShare", "Index", "Insert", "Judged", "Kind", "Reason", "Longer", "Match", "Parameters",
-    "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule", "Source", "EntryState", "Verdict",
-    "Named", "Story", "Turn", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source", "second_look",
-    "standing_for_themselves",
+    "DATA_FILE", "DISTANCE_MAX", "EXTENDING", "NO_DISTANCE", "NO_NUMBER", "RATIO_MAX", "Applied", "Decided",
+    "Decisions", "Document", "Entries", "FrameRule", "Guard", "HostShare", "Index", "Insert", "Judged", "Kind",
+    "Reason", "Longer", "Match", "Parameters", "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule",
+    "Source", "EntryState", "Verdict", "Named", "Story", "Turn", "WatchedHosts", "errors", "minhash",
+    "naming_originals", "plain_source", "second_look", "standing_for_themselves", "Writer", "writer_of",
 }  # fmt: skip
 
 HATCHES = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deploy.kafka_run import Outputs, Run, fill, stop
-from index.tools import DATA_FILE
+from index import DATA_FILE
 from streamer.demo.demo import documents
 from tests.support import command_line
 from tests.support.doomed_command import command

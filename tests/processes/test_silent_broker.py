@@ -8,7 +8,7 @@ from deploy.kafka_run import Outputs, Run, fill, stop
 from deploy.local_kafka import LocalKafka
 from streamer.demo.demo import documents
 from streamer.settings.settings import load
-from streamer.transports.kafka.ownership import silence_ms_max
+from streamer.transports.kafka.silence import silence_ms_max
 from tests.support.services import SHORT_TIMEOUTS, Started, ask, make_run, require_every_position_once, wait_until
 
 

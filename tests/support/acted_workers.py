@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.observe import definitions, metrics
-from streamer.service.loop import State
+from streamer.service.state import State
 from streamer.settings.settings import Settings
 
 # --- fake processes ---------------------------------------------------------------------------------------------------
@@ -165,10 +165,11 @@ def _run(settings: Settings, number: int, board: Any, metrics_directory: Path, *
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     metrics.prepare(metrics_directory, worker=number)
     metrics.Metrics().count(definitions.RESTORED, number + 1)
-    board.enter(number, State.RUNNING)
     file = settings.index.directory / f"worker-{number}"
     file.with_suffix(".new").write_text(str(os.getpid()))
     file.with_suffix(".new").replace(file)
+    # Last: who sees the worker run asks for its number.
+    board.enter(number, State.RUNNING)
     parent = os.getppid()
     while not enough.wait(0.05) and os.getppid() == parent:
         metrics.restore_files()

@@ -15,7 +15,7 @@ from streamer.ask.service import AskService
 from streamer.ask.status import Status
 from streamer.observe.http import HttpServer
 from streamer.observe.metrics import Metrics
-from streamer.service.loop import State
+from streamer.service.state import State
 from streamer.settings.settings import Settings, load
 
 TEXT = (

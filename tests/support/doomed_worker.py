@@ -12,7 +12,7 @@ from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.observe.batch_report import BatchReport
 from streamer.records.record import Batch, Outgoing
-from streamer.service.whole import Service
+from streamer.service.loop import Loop
 from streamer.service.wiring import build_service
 from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.clients import Attempt
@@ -93,7 +93,7 @@ def live(point: str, passage: int, count: int, journal: bool, overrides: list[st
         before_commit=lambda: doom.pass_by("before-index-commit"),
         after_commit=lambda: doom.pass_by("after-index-commit"),
     )
-    service: Service
+    service: Loop
     transport: DoomedTransport
 
     def look(_: BatchReport) -> None:

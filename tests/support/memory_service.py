@@ -15,8 +15,8 @@ from streamer.fingerprint.scheme import Scheme, key_for, longer_of, parameters_f
 from streamer.observe.batch_report import BatchReport
 from streamer.records.reason import SAME
 from streamer.records.record import Headers
-from streamer.service.loop import State
-from streamer.service.whole import Service
+from streamer.service.loop import Loop
+from streamer.service.state import State
 from streamer.service.wiring import build_service, guard_of, recrawl_of, retention_of
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings
@@ -95,7 +95,7 @@ class World:
             equal_reasons={int(own): int(same) for own, same in SAME.items()},
         ) as index:
             transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)
-            service: Service
+            service: Loop
             idle = 0
 
             def stop_when_read() -> None:
@@ -153,7 +153,7 @@ class World:
 
 
 def with_an_undelivered_original(directory: Path, insert: Insert) -> World:
-    """Service whose delivered duplicate, in partition 0, names an original in partition 1 that its worker decided before it died.
+    """Loop whose delivered duplicate, in partition 0, names an original in partition 1 that its worker decided before it died.
 
     A third copy waits in partition 0, which is read first.
     """

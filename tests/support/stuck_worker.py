@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from streamer.observe.process_start import end_with_parent
-from streamer.service.worker import die_with_starter
+from streamer.workers.worker import die_with_starter
 
 
 def search_for_ever(bound: bool) -> None:

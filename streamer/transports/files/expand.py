@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from index.tools import DATA_FILE
+from index import DATA_FILE
 from streamer.transports.files.formats import KINDS, kind_of
 
 SIDE_FOLDERS = {

@@ -23,17 +23,14 @@ import structlog
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, RetriableError, TopicAuthorizationFailedError
 
-from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Reader
 from streamer.transports.kafka.handshake import require_login
 from streamer.transports.kafka.rights import require_rights_on_topics, transactional_id
+from streamer.transports.kafka.silence import CHECK_SECONDS
 from streamer.transports.kafka.topics import same_topic_partitions
 
 log = structlog.get_logger(__name__)
-
-CHECK_SECONDS = 5.0
-"""Interval between looks."""
 
 CONFIRM_SECONDS = 2.5
 """Time until the look that confirms unread partitions, above a rebalance's second round."""
@@ -45,18 +42,12 @@ Member = Mapping[str, Any]
 """The broker's description of a member."""
 
 
-def silence_ms_max(settings: Settings) -> int:
-    """Longest silence of healthy brokers: the wait for the next look, its answer and a read."""
-    return int(CHECK_SECONDS * 1000) + settings.kafka.request_timeout_ms + settings.batch.wait_ms
-
-
 class OwnershipWatch:
     """Periodic comparison of the group's assignments with the input's partitions."""
 
-    def __init__(self, settings: Settings, instance: str, part: Part | None = None) -> None:
+    def __init__(self, settings: Settings, instance: str) -> None:
         self._settings = settings
         self._instance = instance
-        self._part = part
         self._group = settings.kafka.group
         self._topic = settings.topics.input
         self._due_seconds = time.monotonic() + CHECK_SECONDS
@@ -126,7 +117,7 @@ class OwnershipWatch:
             return same_topic_partitions(self._settings, admin, topic_id)
         except TopicAuthorizationFailedError:
             # The client goes silent after a refusal in its metadata.
-            require_rights_on_topics(self._settings, admin, self._part)
+            require_rights_on_topics(self._settings, admin)
             raise
 
     def _members(self, admin: KafkaAdminClient) -> Sequence[Member] | None:

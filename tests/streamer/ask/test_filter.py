@@ -343,7 +343,7 @@ def test_a_filter_answers_one_document_or_several(tmp_path: Path) -> None:
 
 
 def test_a_filter_is_a_container_that_says_what_it_is(tmp_path: Path) -> None:
-    with Filter(tmp_path) as seen:
+    with Filter(tmp_path, {"fingerprint.key": "public"}) as seen:
         assert len(seen) == 0
         assert seen
         assert {"text": TEXT} not in seen

@@ -70,7 +70,7 @@ def test_every_endpoint_answers_as_described(asked: Asked) -> None:
 
 
 def test_a_service_that_restores_its_index_answers_nobody(asked: Asked) -> None:
-    from streamer.service.loop import State
+    from streamer.service.state import State
 
     asked.ask_service.attend([State.RUNNING, State.RESTORING])
     status, answer = asked.check({"text": TEXT})

@@ -8,7 +8,8 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from streamer.ask.process import READY, Answerer
+from streamer.ask.process import Answerer
+from streamer.ask.reply import READY
 from streamer.settings.settings import Settings
 
 SETTINGS = Settings.model_validate(

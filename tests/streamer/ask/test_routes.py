@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import orjson
 import pytest
 
-from streamer.ask.answers import AskReply
+from streamer.ask.reply import AskReply
 from streamer.ask.routes import Authorizer, Rate, policy_for, routes_for
 from streamer.errors import SettingsError
 from streamer.observe import application

@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 HEAVY = ("numba", "numpy", "kafka", "lmdb", "prometheus_client", "jieba")
+
+FOR_WORKERS = ("numba", "kafka", "jieba", "rjieba", "opencc", "selectolax", "trafilatura")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["filter", "--help"], ["run", "--help"], ["index", "--help"]])
@@ -17,3 +20,16 @@ def test_help_imports_no_library_that_only_work_needs(words: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "Usage:" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("asks", ["false", "true"])
+def test_a_supervisor_imports_no_library_that_only_its_workers_need(asks: str, tmp_path: Path) -> None:
+    """Every process of a service pays for its own imports: seconds of processor time for those of a worker."""
+    program = (
+        "import sys\nfrom streamer.cli.main import cli\nfrom streamer.workers.supervisor import Supervisor\n"
+        "def run(supervisor):\n    supervisor._ask_service(None)\n"
+        f"    print([name for name in {FOR_WORKERS!r} if name in sys.modules])\n    return 0\n"
+        f"Supervisor.run = run\ncli(['run', '--set', 'ask.enabled={asks}'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["[]"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from index.tools import Room, Writer
+from index import Room, Writer
 from streamer.doctor import machine
 from streamer.doctor.finding import Finding, State
 from streamer.doctor.machine import IndexFolder

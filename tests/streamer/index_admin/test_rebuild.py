@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import pytest
 
-from index import Insert, Position, Source, Verdict
+from index import DATA_FILE, Insert, Position, Source, Verdict
 from index.storage.layout import STAMP_KEY, Table
-from index.tools import DATA_FILE, FORMER_FILE
+from index.tools import FORMER_FILE
 from streamer.errors import BrokerUnavailable
 from streamer.index_admin import rebuild
 from streamer.records.record import Destination, Record

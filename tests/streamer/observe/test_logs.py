@@ -72,7 +72,7 @@ def test_an_exception_is_logged_with_its_traceback(form: str) -> None:
     try:
         raise ValueError("no such thing")
     except ValueError:
-        structlog.get_logger("streamer.service.worker").exception("worker ends")
+        structlog.get_logger("streamer.workers.worker").exception("worker ends")
     assert "ValueError: no such thing" in out.getvalue()
 
 
@@ -100,7 +100,7 @@ def test_an_error_of_the_client_is_one_line_with_its_causes(form: Literal["conso
 
 
 @pytest.mark.parametrize(("level", "shown"), [("debug", True), ("info", False)])
-@pytest.mark.parametrize("name", ["kafka.net.selector", "uvicorn.error", "streamer.service.worker"])
+@pytest.mark.parametrize("name", ["kafka.net.selector", "uvicorn.error", "streamer.workers.worker"])
 def test_local_variables_are_shown_at_level_debug_alone(
     name: str, level: Literal["debug", "info"], shown: bool
 ) -> None:

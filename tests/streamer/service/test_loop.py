@@ -26,10 +26,11 @@ from streamer.fingerprint.scheme import scheme_for
 from streamer.observe.batch_report import STEPS
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Headers, Lost, Outgoing, Record
-from streamer.service.loop import OBJECTS_BETWEEN, State, gc_less_often
+from streamer.service.index_steps import ByIndex
+from streamer.service.loop import OBJECTS_BETWEEN, Loop, gc_less_often
 from streamer.service.pipeline import Prefetcher, Work
 from streamer.service.poison.trial import Trials, Tried
-from streamer.service.whole import ByIndex, Service
+from streamer.service.state import State
 from streamer.service.wiring import router_of
 from streamer.settings.settings import Batching, Decode, Fingerprint, Recovery, Route, Settings, Workers, load
 from streamer.settings.settings import Index as IndexSettings
@@ -139,9 +140,9 @@ def test_what_was_decided_ahead_of_a_delivery_that_crashed_comes_out_once_and_as
 def test_a_stop_delivers_what_is_decided_and_reads_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared, deliver, run, running = Prepared(monkeypatch), MemoryTransport.deliver, Service.run, list[Service]()
+    prepared, deliver, run, running = Prepared(monkeypatch), MemoryTransport.deliver, Loop.run, list[Loop]()
 
-    def noted(service: Service) -> None:
+    def noted(service: Loop) -> None:
         running.append(service)
         run(service)
 
@@ -151,7 +152,7 @@ def test_a_stop_delivers_what_is_decided_and_reads_nothing_else(
             running[-1].stop()
         deliver(transport, batch, outgoing)
 
-    monkeypatch.setattr(Service, "run", noted)
+    monkeypatch.setattr(Loop, "run", noted)
     monkeypatch.setattr(MemoryTransport, "deliver", stop)
     world = World(tmp_path, settings())
     world.fill(stream())
@@ -718,9 +719,9 @@ def test_a_stop_amid_a_trial_delivers_what_was_tried_and_ends_in_order(
         deadly.setattr(Decoder, "decode", raises(Crashed))
         with pytest.raises(Crashed):
             world.run_once()
-    run, running = Service.run, list[Service]()
+    run, running = Loop.run, list[Loop]()
 
-    def noted(service: Service) -> None:
+    def noted(service: Loop) -> None:
         running.append(service)
         run(service)
 
@@ -730,7 +731,7 @@ def test_a_stop_amid_a_trial_delivers_what_was_tried_and_ends_in_order(
         assert stop_asked()
         return tried(world.settings, records[:count]) if count else None
 
-    monkeypatch.setattr(Service, "run", noted)
+    monkeypatch.setattr(Loop, "run", noted)
     monkeypatch.setattr(Trials, "run", stopped)
     world.run_once()
     assert world.states[-2:] == [State.DRAINING, State.STOPPED]

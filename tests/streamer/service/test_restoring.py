@@ -15,8 +15,8 @@ from streamer.errors import DeliveryDoubtful, RecoveryRefused
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder
 from streamer.service import recovery
-from streamer.service.loop import State
 from streamer.service.recovery import Recoverer, Unrecovered
+from streamer.service.state import State
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Route, Settings, load
 from streamer.transports.transport import Assigned

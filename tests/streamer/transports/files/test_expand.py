@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index.tools import DATA_FILE
+from index import DATA_FILE
 from streamer.transports.files.expand import NoInput, input_files
 
 FILES = ("b.jsonl", "a/z.warc.gz", "a/y.PARQUET", "a-b/x.txt.zst", "\u00e9/w.wet", "Z/v.ndjson", "u.json")

@@ -13,7 +13,8 @@ from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Kafka
 from streamer.transports.kafka import ownership
 from streamer.transports.kafka.client import Reader
-from streamer.transports.kafka.ownership import CHECK_SECONDS, CONFIRM_SECONDS, OwnershipWatch
+from streamer.transports.kafka.ownership import CONFIRM_SECONDS, OwnershipWatch
+from streamer.transports.kafka.silence import CHECK_SECONDS
 from tests.support.secure_kafka import SecureKafka
 from tests.support.transport_worlds import make_settings
 

@@ -15,7 +15,7 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder
 from streamer.records.record import Record
 from streamer.records.route import parse_position
-from streamer.service.whole import Stories
+from streamer.service.stories import Stories
 from streamer.settings.settings import Batching, Settings, Topics
 from tests.support.memory_broker import Crash, CrashPoint
 from tests.support.memory_service import SENTENCES, World, document

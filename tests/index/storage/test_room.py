@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index import Index, Parameters
-from index.tools import room_of
+from index import Index, Parameters, room_of
 
 
 def test_without_a_limit_the_disk_is_one(tmp_path: Path) -> None:

@@ -21,25 +21,27 @@ from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
-from index.tools import room_of, writer_of
-from streamer.ask.service import AskService
-from streamer.ask.status import Status
+from index import room_of, writer_of
 from streamer.errors import NoRoomForMetrics, ProcessRefused
 from streamer.observe import definitions, metrics
 from streamer.observe.auth import port_auth
 from streamer.observe.http import HttpServer
 from streamer.observe.process_start import naming_limits
 from streamer.observe.service_manager import ServiceManager
-from streamer.service.heartbeat import Heartbeats
-from streamer.service.loop import State
 from streamer.service.poison.attempts import death_of
-from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
-from streamer.service.worker import work
+from streamer.service.state import State
 from streamer.settings.parts import Part, settings_of
 from streamer.settings.settings import Settings
+from streamer.workers.heartbeat import Heartbeats
+from streamer.workers.readiness import WorkerSeen, batch_age_ms_max, readiness
+from streamer.workers.worker_process import work
+
+if TYPE_CHECKING:
+    from streamer.ask.service import AskService
 
 log = structlog.get_logger(__name__)
 
@@ -117,7 +119,7 @@ class Supervisor:
             slots = [slot for slot in self._slots if slot.part == part]
             settings = self._settings if part is None else settings_of(self._settings, part)
             group = self._heartbeats.group([slot.number for slot in slots])
-            is_ready, words = readiness(settings, [self._seen(slot) for slot in slots], group, part)
+            is_ready, words = readiness(settings, [self._seen(slot) for slot in slots], group)
             if not is_ready:
                 return False, words if part is None else f"{part}: {words}"
         return not self._metrics_lack, self._metrics_lack or "ok"
@@ -160,13 +162,16 @@ class Supervisor:
                     self._end_workers()
         return self._exit_code
 
-    def _ask_service(self, measures: metrics.Metrics) -> AskService | None:
+    def _ask_service(self, measures: metrics.Metrics) -> "AskService | None":
         ask = self._settings.ask
         if not ask.enabled:
             return None
+        from streamer.ask.service import AskService
+        from streamer.ask.status import Status
+
         return AskService(self._settings, Status(measures, self.ready, self._heartbeats.watched_hosts, texts=ask.texts))
 
-    def _watch(self, directory: Path, measures: metrics.Metrics, ask_service: AskService | None) -> None:
+    def _watch(self, directory: Path, measures: metrics.Metrics, ask_service: "AskService | None") -> None:
         while not self._stop.is_set():
             self._keep_metrics(directory)
             for slot in self._slots:

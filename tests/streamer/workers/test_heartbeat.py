@@ -8,10 +8,10 @@ import pytest
 from index import HostShare, WatchedHosts
 from index.matching.host_sketch import NAME_CHARACTERS_MAX
 from streamer.observe.metrics import HOSTS_SHOWN
-from streamer.service import heartbeat
-from streamer.service.heartbeat import Heartbeats
-from streamer.service.loop import State
-from streamer.service.readiness import GroupSeen
+from streamer.service.state import State
+from streamer.workers import heartbeat
+from streamer.workers.heartbeat import Heartbeats
+from streamer.workers.readiness import GroupSeen
 
 
 def test_a_worker_that_has_told_nothing_is_stopped() -> None:

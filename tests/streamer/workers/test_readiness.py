@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.observe.batch_report import STEPS
-from streamer.service.loop import State
-from streamer.service.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, contact_age_ms_max, readiness
+from streamer.service.state import State
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import load
+from streamer.workers.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, contact_age_ms_max, readiness
 
 SETTINGS = load(None, ("kafka.bootstrap_servers=a:9092,b:9092", "workers.progress_timeout_ms=60000"), {})
 SILENT_SECONDS = contact_age_ms_max(SETTINGS) / 1000
@@ -69,7 +69,7 @@ def test_time_before_a_batch_counts_with_the_time_in_it() -> None:
 
 def test_a_router_says_what_its_records_may_wait_for() -> None:
     settings = settings_of(SETTINGS, "route")
-    _, said = readiness(settings, [replace(WELL, owed=[0], owing_seconds=9.0)], GroupSeen(), "route")
+    _, said = readiness(settings, [replace(WELL, owed=[0], owing_seconds=9.0)], GroupSeen())
     assert "wait for verdicts in 'documents-verdicts'" in said
 
 

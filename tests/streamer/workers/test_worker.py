@@ -18,9 +18,9 @@ from index.kernels.jit import compiled
 from streamer.errors import SettingsError
 from streamer.observe import metrics
 from streamer.observe.batch_report import BatchReport
-from streamer.service import worker
-from streamer.service.heartbeat import Heartbeats
 from streamer.settings.settings import Settings
+from streamer.workers import worker
+from streamer.workers.heartbeat import Heartbeats
 from tests.support.tiers import first_of
 
 PARENT = """

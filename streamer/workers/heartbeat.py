@@ -12,8 +12,8 @@ from typing import Any
 
 from index import WatchedHosts
 from streamer.observe.batch_report import STEPS
-from streamer.service.loop import State
-from streamer.service.readiness import GroupSeen, WorkerSeen
+from streamer.service.state import State
+from streamer.workers.readiness import GroupSeen, WorkerSeen
 
 BEAT_BYTES = 2**14
 """Room for ten hosts with names of 80 characters and their numbers, and some hundred partitions."""

@@ -22,13 +22,13 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from index.tools import Writer
+from index import Writer
 from streamer.observe import metrics
-from streamer.service import heartbeat, supervisor
-from streamer.service.loop import State
-from streamer.service.readiness import GroupSeen
-from streamer.service.supervisor import Supervisor
+from streamer.service.state import State
 from streamer.settings.settings import Settings
+from streamer.workers import heartbeat, supervisor
+from streamer.workers.readiness import GroupSeen
+from streamer.workers.supervisor import Supervisor
 from tests.support.acted_workers import Life, Stage, diligent, interrupted, process_of, stubborn
 from tests.support.tiers import first_of
 

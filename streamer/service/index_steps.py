@@ -1,0 +1,42 @@
+"""The steps `decide` and `route`, by an index."""
+
+from index import Index
+from streamer.audit.auditor import Auditor
+from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.records.route import Router
+from streamer.service.decision_notices import SharedIds, log_crossings
+from streamer.service.pipeline import Work
+from streamer.service.stream_names import StreamNames
+
+
+class ByIndex:
+    """Takes both steps.
+
+    The journal stores no destination: `router` chooses it again at a redelivery.
+    """
+
+    def __init__(self, index: Index, router: Router, auditor: Auditor) -> None:
+        self._index = index
+        self._router = router
+        self._auditor = auditor
+        self._names = StreamNames(index)
+        self._shared_ids = SharedIds()
+
+    def decide(self, work: Work) -> None:
+        """Set a batch's final verdicts."""
+        entries = work.entries()
+        work.decisions = self._index.admit(entries, work.batch.ends, work.batch.marks)
+        log_crossings(work.decisions)
+        self._shared_ids.see(entries.ids, work.decisions)
+        names = {record.source.stream: record.topic for record in work.batch.records}
+        self._auditor.observe(entries, work.fingerprints.sampled(), work.decisions, names)
+
+    def route(self, work: Work) -> None:
+        """Set a decided batch's outgoing records, row for row."""
+        # Only headers show fingerprints.
+        shown: list[str | None] = [None] * len(work.documents)
+        if self._router.with_headers:
+            shown = hexadecimal(work.fingerprints.kinds, work.fingerprints.fingerprints)
+        assert work.decisions is not None
+        names = self._names.of(work.decisions.original_positions)
+        work.outgoing = self._router.explained(work.batch.records, work.documents, shown, work.decisions, names)

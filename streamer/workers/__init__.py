@@ -1,0 +1,1 @@
+"""A service's processes: the supervisor, its workers, and their heartbeats."""

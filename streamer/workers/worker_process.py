@@ -1,0 +1,16 @@
+"""A worker process's body for its supervisor, which starts it without loading what only a worker needs."""
+
+from pathlib import Path
+
+from streamer.settings.parts import Part
+from streamer.settings.settings import Settings
+from streamer.workers.heartbeat import Heartbeats
+
+
+def work(
+    settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path, part: Part | None = None
+) -> None:
+    """See `streamer.workers.worker.work`."""
+    from streamer.workers import worker
+
+    worker.work(settings, number, heartbeats, metrics_directory, part)
