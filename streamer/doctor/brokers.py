@@ -129,7 +129,7 @@ def parts(
                 )
     for part in PARTS if between else ():
         for right in withheld:
-            if right in rights_of(settings_of(settings, part), part):
+            if right in rights_of(settings_of(settings, part)):
                 result = f"not allowed; needed {right.purpose}"
                 yield advice(f"{part}: {right}", result, f"allow it to this part: {DOCUMENTED_AT}")
 

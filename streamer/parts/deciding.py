@@ -1,4 +1,4 @@
-"""Transport for `decide`: reads fingerprint batches, and exposes their documents.
+"""Transport for `decide`, around another one: reads fingerprint batches, and exposes their documents.
 
 Recovery compares document offsets with the index, so all methods except `read` and `deliver` take document sources and
 offsets. A committed offset's note has the document offset as its place.
@@ -19,15 +19,15 @@ from index import Applied, Position, Source
 from streamer.errors import RecoveryRefused
 from streamer.parts.batches import Batches
 from streamer.parts.undelivered import read_undelivered
+from streamer.parts.wrapper import Wrapper
 from streamer.records.fingerprint_batch import FingerprintBatch, unpack_fingerprints
-from streamer.records.record import Batch, Destination, Record
+from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
-from streamer.transports.kafka.clients import topic_id
 from streamer.transports.kafka.output_log import read_inputs
 from streamer.transports.kafka.topics import claims_of_group
-from streamer.transports.kafka.transport import KafkaTransport
+from streamer.transports.kafka.transport import NO_PLACES, KafkaTransport
 from streamer.transports.transport import Assigned, Claim, Place, Trimmed
 
 _KNOWN_SECONDS = 5.0
@@ -36,12 +36,12 @@ _NO_END = 2**62
 """Document end: more fingerprints may come at any time."""
 
 
-class DecidingTransport(KafkaTransport):
+class DecidingTransport(Wrapper):
     """See the module. `settings` are the whole service's."""
 
     def __init__(self, settings: Settings, instance: str, index: str) -> None:
-        super().__init__(settings_of(settings, "decide"), instance, index, part="decide")
-        self._whole = settings
+        self._settings, self._whole = settings_of(settings, "decide"), settings
+        super().__init__(KafkaTransport(self._settings, instance, index))
         self._batches: Batches[FingerprintBatch] = Batches(
             self._settings, settings.topics.fingerprints, unpack_fingerprints
         )
@@ -53,7 +53,7 @@ class DecidingTransport(KafkaTransport):
 
     def read(self) -> Batch | Assigned:
         """See Transport. Records are fingerprint batches; assigned sources are the documents'."""
-        event = super().read()
+        event = self.kafka.read()
         return self._of_documents(event) if isinstance(event, Assigned) else event
 
     def stream_of(self, partition: int) -> str:
@@ -100,14 +100,15 @@ class DecidingTransport(KafkaTransport):
 
     def seek(self, source: Source, offset: int, _applied: Applied | None) -> None:
         """See Transport."""
-        super().seek(self._of_record(source), self._record_at(source, offset), None)
+        self.kafka.seek(self._of_record(source), self._record_at(source, offset), None)
 
-    def commit_start(
-        self, offsets: Mapping[Source, int], places: Mapping[Source, Place] | None = None, *, restoring: bool = False
-    ) -> None:
+    def deliver(self, batch: Batch, outgoing: Sequence[Outgoing], places: Mapping[Source, Place] = NO_PLACES) -> None:
+        """See Transport. A place is the end of the decided documents."""
+        self.kafka.deliver(batch, outgoing, places)
+
+    def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
         """See Transport."""
-        assert places is None, "the place is the offset of the documents"
-        super().commit_start(
+        self.kafka.commit_start(
             {self._of_record(source): self._record_at(source, offset) for source, offset in offsets.items()},
             {self._of_record(source): Place(source.stream, offset) for source, offset in offsets.items()},
             restoring=restoring,
@@ -120,7 +121,7 @@ class DecidingTransport(KafkaTransport):
         read = [read_changelog(self._whole, delivered, destinations)] if delivered else []
         read += [read_undelivered(routing, source, offsets, destinations) for source, offsets in decided.items()]
         for records in chain.from_iterable(read):
-            self._note_answer()
+            self.kafka.note_answer()
             yield records
 
     def inputs_at(self, positions: Collection[Position]) -> Iterator[list[Record]]:
@@ -135,7 +136,7 @@ class DecidingTransport(KafkaTransport):
     def close(self) -> None:
         """See Transport."""
         self._batches.close()
-        super().close()
+        self.kafka.close()
 
     def _parted(self, ranges: Mapping[Source, range]) -> tuple[dict[Source, range], dict[Source, range]]:
         delivered, decided = {}, {}
@@ -159,7 +160,7 @@ class DecidingTransport(KafkaTransport):
         self._delivered = claims_of_group(self._whole)
         self._records.clear()
         name = self._whole.topics.input
-        current = topic_id(self._settings, self._admin, name)
+        current = self.kafka.id_of(name)
         ours = {source.partition for source in assigned.sources}
         for source in assigned.sources + assigned.others:
             at = source.partition
@@ -188,8 +189,8 @@ class DecidingTransport(KafkaTransport):
         return current if claim is None or claim.place is None else claim.place.stream
 
     def _own_claim(self, partition: int) -> Claim | None:
-        source = Source(self._stream, partition)
-        return super().claims([source])[source]
+        source = Source(self.kafka.stream, partition)
+        return self.kafka.claims([source])[source]
 
     def _record_at(self, source: Source, offset: int) -> int:
         if (source, offset) not in self._records:
@@ -203,4 +204,4 @@ class DecidingTransport(KafkaTransport):
         return self._records[source, offset]
 
     def _of_record(self, source: Source) -> Source:
-        return Source(self._stream, source.partition)
+        return Source(self.kafka.stream, source.partition)

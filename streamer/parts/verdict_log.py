@@ -1,10 +1,10 @@
 """Verdicts for a router: a consumer without a group follows its partitions."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import TopicPartition
 
 from index import Source
 from streamer.errors import RecoveryRefused, SettingsError
@@ -12,7 +12,7 @@ from streamer.parts.batches import Batches, Stored, readable
 from streamer.records.envelope import differing
 from streamer.records.verdict_batch import VerdictBatch, unpack_verdicts
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, topic_id
+from streamer.transports.kafka.clients import broker_errors
 from streamer.transports.kafka.topic_reader import TopicReader
 from streamer.transports.transport import Place
 
@@ -59,9 +59,9 @@ class VerdictLog:
         self.decider = ""
         """Index that decided the latest verdicts."""
 
-    def open(self, admin: KafkaAdminClient) -> None:
+    def open(self, stream: str) -> None:
         """Note the topic's id: places in an earlier topic with its name are void."""
-        self._stream = topic_id(self._settings, admin, self._topic)
+        self._stream = stream
 
     def close(self) -> None:
         """Release every resource; never raises."""
@@ -88,10 +88,9 @@ class VerdictLog:
         self._tails[partition] = _Tail(source, offset, offset, at)
         self._followed.discard(partition)
 
-    def forget(self, partitions: Iterable[int]) -> None:
-        """Stop following these partitions."""
-        for partition in partitions:
-            self._tails.pop(partition, None)
+    def keep(self, sources: Collection[Source]) -> None:
+        """Follow no other sources."""
+        self._tails = {partition: tail for partition, tail in self._tails.items() if tail.source in sources}
 
     def poll(self, wait_ms: int) -> bool:
         """Take new verdicts, waiting at most this long; returns whether any came."""

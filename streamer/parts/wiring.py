@@ -38,7 +38,7 @@ def fingerprint_part(
     with usable_directory(settings):
         settings.index.directory.mkdir(parents=True, exist_ok=True)
     fingerprinter.sampled_one_in = settings.audit.one_in
-    transport = KafkaTransport(settings_of(settings, "fingerprint"), instance, part="fingerprint")
+    transport = KafkaTransport(settings_of(settings, "fingerprint"), instance)
     starter = OffsetStarter(
         transport, settings.recovery, partial(fingerprinted_to, settings), lambda: claims_of_group(settings)
     )
@@ -64,7 +64,7 @@ def route_part(
     settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener
 ) -> tuple[RoutingTransport, Loop]:
     """A `route` worker."""
-    transport = RoutingTransport(settings, instance, stamp_text(fingerprinter.stamp()))
+    transport = RoutingTransport.over_kafka(settings, instance, stamp_text(fingerprinter.stamp()))
     starter = OffsetStarter(transport, settings.recovery, transport.delivered_to)
     part = RoutePart(transport, router_of(settings, fingerprinter, task_id=instance))
     steps = StepsInTurn(listener, {"route": part.route})

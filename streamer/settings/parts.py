@@ -1,11 +1,9 @@
 """Parts of a service: the topics and the group that each reads, and the topics that it writes."""
 
-from typing import Literal, get_args
+from typing import get_args
 
+from streamer.settings.settings import Part as Part
 from streamer.settings.settings import Settings
-
-Part = Literal["fingerprint", "decide", "route"]
-"""A part that may run in its own processes, named by its last verb."""
 
 PARTS: tuple[Part, ...] = get_args(Part)
 
@@ -23,21 +21,21 @@ def settings_of(settings: Settings, part: Part) -> Settings:
     if part == "decide":
         records_max = max(1, batch.records_max // DOCUMENTS_A_BATCH)
         topics = {"input": settings.topics.fingerprints}
-        return settings.replaced(kafka=group, topics=topics, batch={"records_max": records_max})
+        return settings.for_part(part, kafka=group, topics=topics, batch={"records_max": records_max})
     if part == "fingerprint":
         wait_ms = batch.wait_ms if batch.idle_ms is None else min(batch.wait_ms, batch.idle_ms)
-        return settings.replaced(kafka=group, batch={"wait_ms": wait_ms})
-    return settings
+        return settings.for_part(part, kafka=group, batch={"wait_ms": wait_ms})
+    return settings.for_part(part)
 
 
-def input_key(part: Part | None) -> str:
-    """Setting key for a part's input topic. None: the whole service."""
-    return "topics.fingerprints" if part == "decide" else "topics.input"
+def input_key(settings: Settings) -> str:
+    """Setting key for the input topic of the service, or of the part that the settings are for."""
+    return "topics.fingerprints" if settings.part == "decide" else "topics.input"
 
 
-def outputs_of(settings: Settings, part: Part | None) -> dict[str, str]:
-    """Topics that a part writes, by setting key. None: the whole service."""
-    topics = settings.topics
+def outputs_of(settings: Settings) -> dict[str, str]:
+    """Topics that the service writes, or the part that the settings are for, by setting key."""
+    topics, part = settings.topics, settings.part
     if part == "fingerprint":
         return {"topics.fingerprints": topics.fingerprints}
     if part == "decide":

@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, model_validator
 
 from streamer.errors import SettingsError
 from streamer.settings.ask import Ask
@@ -203,6 +203,10 @@ class Observe(Section):
     """Form of a log line on standard error."""
 
 
+Part = Literal["fingerprint", "decide", "route"]
+"""A part that may run in its own processes, named by its last verb."""
+
+
 class Settings(Section):
     """All settings of the service."""
 
@@ -221,6 +225,7 @@ class Settings(Section):
     workers: Workers = Workers()
     observe: Observe = Observe()
     ask: Ask = Ask()
+    _part: Part | None = PrivateAttr(None)
 
     @model_validator(mode="before")
     @classmethod
@@ -247,6 +252,21 @@ class Settings(Section):
         """
         changed = {name: getattr(self, name).model_copy(update=keys) for name, keys in sections.items()}
         return self.model_copy(update=changed)
+
+    @property
+    def part(self) -> Part | None:
+        """The part that these settings are for; None: the whole service."""
+        return self._part
+
+    def for_part(self, part: Part, **sections: Mapping[str, Any]) -> Self:
+        """`replaced`, for a part.
+
+        >>> Settings().for_part("route").part
+        'route'
+        """
+        chosen = self.replaced(**sections)
+        chosen._part = part
+        return chosen
 
 
 def needs_hosts(settings: Settings) -> bool:

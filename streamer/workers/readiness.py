@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamer.service.state import State
-from streamer.settings.parts import Part, input_key
+from streamer.settings.parts import input_key
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.silence import silence_ms_max
 
@@ -77,12 +77,10 @@ def contact_age_ms_max(settings: Settings) -> float:
     return min(_CONTACT_AGE_MS_MAX, silence_ms_max(settings))
 
 
-def readiness(
-    settings: Settings, workers: Sequence[WorkerSeen], group: GroupSeen, part: Part | None = None
-) -> tuple[bool, str]:
+def readiness(settings: Settings, workers: Sequence[WorkerSeen], group: GroupSeen) -> tuple[bool, str]:
     """Whether every worker runs, hears from the brokers and advances, and only they read all partitions; else the problem."""
     for worker in workers:
-        if words := _lacks(settings, worker, part):
+        if words := _lacks(settings, worker):
             return False, f"worker {worker.number} {words}" + (f"; {worker.waits_for}" if worker.waits_for else "")
     if group.strangers:
         return False, (
@@ -95,7 +93,7 @@ def readiness(
     return True, "ok"
 
 
-def _lacks(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
+def _lacks(settings: Settings, worker: WorkerSeen) -> str:
     if not worker.started:
         return "is waiting to be restarted" + _why_it_ended(settings, worker)
     if not worker.alive:
@@ -113,17 +111,17 @@ def _lacks(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
         silent_seconds = (worker.contact_age_seconds or 0.0) - worker.batch_age_seconds
         asks_again = worker.step == "commit" and silent_seconds > _SILENT_BEFORE_SECONDS
         silence = _silence(settings, worker) if asks_again else ""
-        return silence or _owing(settings, worker, part, batch_age_ms_max(settings))
-    return _silence(settings, worker) or _owing(settings, worker, part, min(_OWING_MS_MAX, batch_age_ms_max(settings)))
+        return silence or _owing(settings, worker, batch_age_ms_max(settings))
+    return _silence(settings, worker) or _owing(settings, worker, min(_OWING_MS_MAX, batch_age_ms_max(settings)))
 
 
-def _owing(settings: Settings, worker: WorkerSeen, part: Part | None, ms_max: float) -> str:
+def _owing(settings: Settings, worker: WorkerSeen, ms_max: float) -> str:
     if worker.owing_seconds <= ms_max / 1000:
         return ""
-    input_name = getattr(settings.topics, input_key(part).removeprefix("topics."))
+    input_name = getattr(settings.topics, input_key(settings).removeprefix("topics."))
     named = ", ".join(f"{input_name}/{partition}" for partition in worker.owed) or input_name
     words = f"has delivered nothing for {worker.owing_seconds:.0f} s, and has records of {named} to deliver"
-    if part != "route":
+    if settings.part != "route":
         return words
     return f"{words}; records wait for verdicts in {settings.topics.verdicts!r}: see whether fingerprint and decide are ready"
 

@@ -119,7 +119,7 @@ class Supervisor:
             slots = [slot for slot in self._slots if slot.part == part]
             settings = self._settings if part is None else settings_of(self._settings, part)
             group = self._heartbeats.group([slot.number for slot in slots])
-            is_ready, words = readiness(settings, [self._seen(slot) for slot in slots], group, part)
+            is_ready, words = readiness(settings, [self._seen(slot) for slot in slots], group)
             if not is_ready:
                 return False, words if part is None else f"{part}: {words}"
         return not self._metrics_lack, self._metrics_lack or "ok"

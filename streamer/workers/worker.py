@@ -23,7 +23,6 @@ from streamer.observe.batch_report import BatchReport
 from streamer.observe.definitions import Definition
 from streamer.observe.logs import configure_logging
 from streamer.observe.process_start import end_with_parent
-from streamer.parts.routing import RoutingTransport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.service.loop import Listener, Loop
 from streamer.service.state import State
@@ -58,6 +57,8 @@ class MetricsListener(Listener):
         self.audit: Callable[[], Mapping[tuple[Definition, tuple[str, ...]], float]] = dict
         """Values of the audit's metrics."""
         self.transport: KafkaTransport | None = None
+        self.waiting: Callable[[], int] | None = None
+        """Counts read records without a verdict, in a part that waits for some."""
         self.index: Index | None = None
 
     def state(self, state: State) -> None:
@@ -98,8 +99,8 @@ class MetricsListener(Listener):
         unowned = tuple(source.partition for source in self.transport.unowned())
         self._measures.set(definitions.PARTITIONS_UNOWNED, len(unowned))
         self._heartbeats.note_group(self._number, GroupSeen(unowned, self.transport.strangers()))
-        if isinstance(self.transport, RoutingTransport):
-            self._measures.set(definitions.WAITING_RECORDS, self.transport.waiting())
+        if self.waiting is not None:
+            self._measures.set(definitions.WAITING_RECORDS, self.waiting())
         if self.index is None:
             return
         if time.monotonic() >= self._audit_due:
@@ -211,9 +212,14 @@ def _run(settings: Settings, part: Part | None, instance: str, listener: Metrics
                 policy = settings.recovery
                 loop = build_service(settings, transport, index, fingerprinter, listener, policy, task_id=instance)
             else:
-                listener.transport, loop = decide_part(settings, instance, index, fingerprinter, listener)
+                deciding, loop = decide_part(settings, instance, index, fingerprinter, listener)
+                listener.transport = deciding.kafka
         else:
-            wire = fingerprint_part if part == "fingerprint" else route_part
-            listener.transport, loop = wire(settings, instance, scheme_for(settings, key_for(settings, None)), listener)
+            fingerprinter = scheme_for(settings, key_for(settings, None))
+            if part == "fingerprint":
+                listener.transport, loop = fingerprint_part(settings, instance, fingerprinter, listener)
+            else:
+                routing, loop = route_part(settings, instance, fingerprinter, listener)
+                listener.transport, listener.waiting = routing.kafka, routing.waiting
         signal.signal(signal.SIGTERM, lambda *_: loop.stop())
         loop.run()

@@ -10,6 +10,7 @@ from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.observe.batch_report import BatchReport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
+from streamer.parts.wrapper import Wrapper
 from streamer.records.record import Batch, Outgoing
 from streamer.service.loop import Loop
 from streamer.settings.parts import Part
@@ -26,7 +27,7 @@ POINTS_OF: dict[Part, tuple[str, ...]] = {
 }
 
 
-def doom_transport(transport: KafkaTransport, doom: Doom) -> None:
+def doom_transport(transport: KafkaTransport | Wrapper, doom: Doom) -> None:
     """Let a transport pass its points by."""
     read, deliver = transport.read, transport.deliver
 

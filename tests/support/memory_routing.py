@@ -12,11 +12,14 @@ from kafka import TopicPartition
 from index import Source
 from streamer.parts.batches import Stored
 from streamer.parts.routing import RoutingTransport
+from streamer.parts.verdict_log import VerdictLog
 from streamer.records.envelope import Heading
 from streamer.records.record import Record
 from streamer.settings.settings import Batching, Settings
+from streamer.transports.buffer import RecordBuffer
 from streamer.transports.kafka.client import Changes, Member
 from streamer.transports.kafka.transactions.delivery_note import DeliveryNote
+from streamer.transports.kafka.transport import KafkaTransport
 
 STREAM, STAMP = "stream", "{}"
 
@@ -124,24 +127,36 @@ class MemoryVerdicts:
         return Stored(0, self.told[partition][0]) if self.told[partition] else None
 
 
+class MemoryKafka(KafkaTransport):
+    """The transport inside, over a reader in memory."""
+
+    def __init__(self, settings: Settings, reader: MemoryReader, buffer: RecordBuffer) -> None:
+        super().__init__(settings, "0", buffer=buffer)
+        self.stream = STREAM
+        self._delivery_note = DeliveryNote(None, settings.kafka, "0", STREAM)
+        self._ownership = SimpleNamespace(look=lambda *_: None)  # type: ignore[assignment]
+        # Gaps between offsets are those of the log: there is no broker to ask.
+        self._continuity._look = lambda *_: None  # type: ignore[method-assign]
+        self._admin, self._reader = object(), reader  # type: ignore[assignment]
+        self._open_writer = SimpleNamespace(deliver=lambda *_: None)  # type: ignore[assignment]
+
+    def _same_topic_partitions(self) -> frozenset[int]:
+        return self._reader.partitions()  # type: ignore[attr-defined,no-any-return]
+
+
 class MemoryRouting(RoutingTransport):
     """Delivers into `delivered`. Every partition is begun at its first record."""
 
     def __init__(
         self, records: Mapping[int, Sequence[Record]], told: dict[int, list[Told]], records_max: int, seed: int
     ):
-        super().__init__(Settings(batch=Batching(records_max=records_max)), "0", STAMP)
-        chance = random.Random(seed)
+        settings, chance = Settings(batch=Batching(records_max=records_max)), random.Random(seed)
         self.reader = MemoryReader(records, chance)
         self.verdicts = MemoryVerdicts(chance, told)
         self.delivered: list[Record] = []
-        self._stream = STREAM
-        self._delivery_note = DeliveryNote(None, self._settings.kafka, "0", STREAM)
-        self._ownership = SimpleNamespace(look=lambda *_: None)  # type: ignore[assignment]
-        # Gaps between offsets are those of the log: there is no broker to ask.
-        self._continuity._look = lambda *_: None  # type: ignore[method-assign]
-        self._admin, self._reader = object(), self.reader  # type: ignore[assignment]
-        self._open_writer = SimpleNamespace(deliver=lambda *_: None)  # type: ignore[assignment]
+        log = VerdictLog(settings, STAMP)
+        buffer = RecordBuffer(settings.batch, gate=log.reached)
+        super().__init__(MemoryKafka(settings, self.reader, buffer), buffer, log, settings)
         self._verdicts._reader._consumer = self._verdicts._batches = self.verdicts  # type: ignore[assignment]
         for partition in records:
             self.seek(Source(STREAM, partition), 0, None)
@@ -158,9 +173,6 @@ class MemoryRouting(RoutingTransport):
     def ahead(self, partition: int) -> int:
         """Documents whose verdicts are kept."""
         return sum(map(len, self._verdicts.batches_of(Source(STREAM, partition))))
-
-    def _same_topic_partitions(self) -> frozenset[int]:
-        return self.reader.partitions()
 
 
 def record(partition: int, offset: int) -> Record:

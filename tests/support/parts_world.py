@@ -82,7 +82,7 @@ class PartsWorld:
         fingerprinter = scheme_for(chosen)
         done = 0
         loop: Loop
-        transport: KafkaTransport
+        transport: Any
         deadline = time.monotonic() + PATIENCE_SECONDS
 
         def add(batch: BatchReport) -> None:

@@ -74,7 +74,7 @@ def diagnose(settings: Settings) -> Facts:
     with asking(settings, "looking into rights and topics") as admin:
         withheld = withheld_on_topics(admin, rights)
         facts = _topics(admin, [name for key in type(topics).model_fields if (name := getattr(topics, key))])
-        of_parts = {right: None for part in PARTS for right in rights_of(settings_of(settings, part), part)}
+        of_parts = {right: None for part in PARTS for right in rights_of(settings_of(settings, part))}
         further = [right for right in of_parts if right not in rights and facts.get(right.name) is not None]
         withheld_from_parts = (
             [*withheld_on_topics(admin, further), *_denied_to_parts(settings, admin)] if further else []
@@ -100,7 +100,7 @@ def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]
         if of_part.kafka.group == settings.kafka.group:
             continue
         refused = _denied(_tried(of_part, admin))
-        denied += [right for right in rights_of(of_part, part) if right.resource in refused]
+        denied += [right for right in rights_of(of_part) if right.resource in refused]
     return denied
 
 

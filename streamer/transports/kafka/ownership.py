@@ -23,7 +23,6 @@ import structlog
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, RetriableError, TopicAuthorizationFailedError
 
-from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Reader
 from streamer.transports.kafka.handshake import require_login
@@ -46,10 +45,9 @@ Member = Mapping[str, Any]
 class OwnershipWatch:
     """Periodic comparison of the group's assignments with the input's partitions."""
 
-    def __init__(self, settings: Settings, instance: str, part: Part | None = None) -> None:
+    def __init__(self, settings: Settings, instance: str) -> None:
         self._settings = settings
         self._instance = instance
-        self._part = part
         self._group = settings.kafka.group
         self._topic = settings.topics.input
         self._due_seconds = time.monotonic() + CHECK_SECONDS
@@ -119,7 +117,7 @@ class OwnershipWatch:
             return same_topic_partitions(self._settings, admin, topic_id)
         except TopicAuthorizationFailedError:
             # The client goes silent after a refusal in its metadata.
-            require_rights_on_topics(self._settings, admin, self._part)
+            require_rights_on_topics(self._settings, admin)
             raise
 
     def _members(self, admin: KafkaAdminClient) -> Sequence[Member] | None:

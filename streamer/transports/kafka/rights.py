@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient, errors
 
 from streamer.errors import SettingsError
 from streamer.settings.kafka import Kafka
-from streamer.settings.parts import Part, input_key, outputs_of
+from streamer.settings.parts import input_key, outputs_of
 from streamer.settings.settings import Settings
 
 DOCUMENTED_AT = "docs/running.md, Rights"
@@ -72,23 +72,23 @@ def is_of_group(kafka: Kafka, identity: str) -> bool:
     return identity.rpartition(_SEPARATOR)[0] == kafka.group
 
 
-def rights_of(settings: Settings, part: Part | None = None) -> list[Right]:
-    """All rights that a part uses; None: the whole service."""
+def rights_of(settings: Settings) -> list[Right]:
+    """All rights that the service uses, or the part that the settings are for."""
     topics, kafka = settings.topics, settings.kafka
-    outputs = outputs_of(settings, part)
+    outputs = outputs_of(settings)
     identity = transactional_id(kafka, f"{kafka.instance}-")
-    what = "fingerprints" if part == "decide" else "documents"
+    what = "fingerprints" if settings.part == "decide" else "documents"
     restoring = "to restore an index, and to end transactions that a broker forgot"
     offsets = "to end transactions that a broker forgot, among committed offsets"
     rights = [
-        Right("READ", Resource.TOPIC, topics.input, input_key(part), f"to read the {what}"),
+        Right("READ", Resource.TOPIC, topics.input, input_key(settings), f"to read the {what}"),
         Right("READ", Resource.GROUP, kafka.group, "kafka.group", "to join the group and to commit offsets"),
         Right("WRITE", Resource.TRANSACTIONAL_ID, identity, "kafka.group, kafka.instance", "to deliver exactly once"),
         *(Right("WRITE", Resource.TOPIC, name, key, f"to deliver {_OF_OUTPUTS[key]}") for key, name in outputs.items()),
         *(Right("READ", Resource.TOPIC, name, key, restoring, required=False) for key, name in outputs.items()),
         Right("READ", Resource.TOPIC, OFFSETS_TOPIC, "Kafka's own", offsets, required=False),
     ]
-    if part == "route":
+    if settings.part == "route":
         rights.append(Right("READ", Resource.TOPIC, topics.verdicts, "topics.verdicts", "to learn what was decided"))
     return rights
 
@@ -129,9 +129,9 @@ def _allowed_on_topics(admin: KafkaAdminClient, names: list[str]) -> Mapping[str
     return allowed
 
 
-def require_rights_on_topics(settings: Settings, admin: KafkaAdminClient, part: Part | None = None) -> None:
-    """Raise SettingsError that names every missing topic right which the part requires. Also raises KafkaError."""
-    withheld = withheld_on_topics(admin, [right for right in rights_of(settings, part) if right.required])
+def require_rights_on_topics(settings: Settings, admin: KafkaAdminClient) -> None:
+    """Raise SettingsError that names every missing topic right which the service or its part requires. Also raises KafkaError."""
+    withheld = withheld_on_topics(admin, [right for right in rights_of(settings) if right.required])
     if withheld:
         raise SettingsError(refusal(settings, ", ".join(map(str, withheld))))
 

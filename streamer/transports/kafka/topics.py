@@ -13,7 +13,7 @@ from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 from index import Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.records.record import Destination, Feed, Handover
-from streamer.settings.parts import Part, outputs_of
+from streamer.settings.parts import outputs_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import clients, refusals
 from streamer.transports.kafka.client import NOTE_END
@@ -157,27 +157,26 @@ def topic_of(settings: Settings, destination: Destination | Handover | Feed) -> 
     }[destination]
 
 
-def require_topics(settings: Settings, part: Part | None = None, *, to_read: bool = False) -> str:
+def require_topics(settings: Settings, *, to_read: bool = False) -> str:
     """Id of the input topic, after a check that all topics exist, with the rights needed.
 
-    part     None: the whole service
     to_read  only reading is planned, which itself shows missing rights: no check of rights
 
     Raises SettingsError, BrokerUnavailable.
     """
-    topics, joined = settings.topics, between_parts(settings, part)
-    names = list(dict.fromkeys([topics.input, *outputs_of(settings, part).values(), *joined]))
+    topics, joined = settings.topics, between_parts(settings)
+    names = list(dict.fromkeys([topics.input, *outputs_of(settings).values(), *joined]))
     with clients.asking(settings, "looking for the topics") as admin:
         if not to_read:
-            require_rights_on_topics(settings, admin, part)
-        described = _described(settings, admin, names, " --parts" if part else "")
+            require_rights_on_topics(settings, admin)
+        described = _described(settings, admin, names, " --parts" if settings.part else "")
     _require_equal({name: len(described[name]["partitions"]) for name in joined})
     return str(described[topics.input]["topic_id"])
 
 
-def between_parts(settings: Settings, part: Part | None) -> list[str]:
+def between_parts(settings: Settings) -> list[str]:
     """Topics that need equal partition counts for a part; none for the whole service."""
-    topics = settings.topics
+    topics, part = settings.topics, settings.part
     if part is None:
         return []
     return [topics.input, topics.fingerprints if part == "fingerprint" else topics.verdicts]

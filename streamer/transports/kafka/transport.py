@@ -37,7 +37,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 
 import structlog
 from kafka import KafkaAdminClient, TopicPartition, errors
@@ -45,12 +45,18 @@ from kafka import KafkaAdminClient, TopicPartition, errors
 from index import Applied, Position, Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, Rebalancing, SettingsError
 from streamer.records.record import Batch, Destination, Feed, Handover, Outgoing, Record
-from streamer.settings.parts import Part, outputs_of
+from streamer.settings.parts import outputs_of
 from streamer.settings.settings import Settings
 from streamer.transports.buffer import RecordBuffer
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
 from streamer.transports.kafka.client import Member, Reader, Send, require_client
-from streamer.transports.kafka.clients import broker_errors, close_quickly, make_admin, require_fast_checksums
+from streamer.transports.kafka.clients import (
+    broker_errors,
+    close_quickly,
+    make_admin,
+    require_fast_checksums,
+    topic_id,
+)
 from streamer.transports.kafka.kafka_python.continuity import Continuity
 from streamer.transports.kafka.kafka_python.producer import KafkaPythonProducer
 from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
@@ -87,25 +93,23 @@ class KafkaTransport:
     settings  of the part, if there is one
     instance  this worker's name within the group, the same after a restart
     index     id of the deciding index; "" claims nothing
-    gate      see `RecordBuffer`
-    part      None: the whole service
+    buffer    for the records of a wrapper that gates them; None: without a gate
     """
 
     takes_headers = True
 
     _settings: Settings
     _instance: str
-    _index: str = ""
-    gate: Callable[[Source], int] | None = None
-    part: Part | None = None
+    index: str = ""
+    buffer: InitVar[RecordBuffer | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, buffer: RecordBuffer | None) -> None:
         settings = self._settings
-        self._stream = ""
-        self._ownership = OwnershipWatch(settings, self._instance, self.part)
+        self.stream = ""
+        self._ownership = OwnershipWatch(settings, self._instance)
         self._again = TopicReader(settings, "the input again", timeout_ms=settings.kafka.delivery_timeout_ms)
         self._continuity = Continuity(settings, self._again)
-        self._buffer = RecordBuffer(settings.batch, self.gate)
+        self._buffer = RecordBuffer(settings.batch) if buffer is None else buffer
         self._begun: set[int] = set()
         self._unsought: set[int] = set()
         self._admin: KafkaAdminClient
@@ -123,7 +127,7 @@ class KafkaTransport:
         Also raises SettingsError and TransactionHanging.
         """
         require_fast_checksums()
-        self._stream = require_topics(self._settings, self.part)
+        self.stream = require_topics(self._settings)
         with broker_errors(self._settings, "connecting"):
             self._admin = make_admin(self._settings)
         self._resources.callback(close_quickly, self._admin)
@@ -133,27 +137,26 @@ class KafkaTransport:
             self._instance,
             self._admin,
             make_producer,
-            outputs_of(self._settings, self.part).values(),
+            outputs_of(self._settings).values(),
             note_path(self._settings, self._instance),
-            part=self.part,
         )
-        folder = self._settings.index.directory if self.part is None else None
-        note = DeliveryNote(folder, self._settings.kafka, self._instance, self._stream)
+        folder = self._settings.index.directory if self._settings.part is None else None
+        note = DeliveryNote(folder, self._settings.kafka, self._instance, self.stream)
         self._delivery_note = self._resources.enter_context(closing(note))
-        self._reader = self._resources.enter_context(closing(open_reader(self._settings, self._instance, self._stream)))
+        self._reader = self._resources.enter_context(closing(open_reader(self._settings, self._instance, self.stream)))
         self._reader.join()
-        self._note_answer()
+        self.note_answer()
 
     def read(self) -> Batch | Assigned:
         """See Transport. Also raises DeliveryDoubtful if its sources become uncertain."""
         reader = self._reader
         # 0. Every few seconds, check the topic's id and each partition's owner; without one, the poll rejoins.
-        self._ownership.look(self._admin, reader, self._stream)
+        self._ownership.look(self._admin, reader, self.stream)
         # 1. Poll, and take the membership at once. Buffered records need no wait, but the poll is also the heartbeat.
         wait_ms = 0 if self._buffer and reader.is_steady() else self._settings.batch.wait_ms
         polled = reader.poll(wait_ms, self._buffer.room())
         if polled:
-            self._note_answer()
+            self.note_answer()
         member = reader.member()
         # 2. Follow the assignment; no record of a new partition may leave yet.
         self._follow_assignment()
@@ -170,7 +173,7 @@ class KafkaTransport:
         if self._unsought:
             name = self._settings.topics.input
             others = self._same_topic_partitions() - self._unsought
-            return Assigned(self._sources(self._unsought), {self._stream: name}, self._sources(others))
+            return Assigned(self._sources(self._unsought), {self.stream: name}, self._sources(others))
         # 4. The client fetches by name: only a check after the fetch proves that the topic is still the same.
         if self._buffer.ready_count():
             self._same_topic_partitions()
@@ -204,7 +207,7 @@ class KafkaTransport:
             if at is not None and is_of_stream:
                 below = delivered.get(source.partition, NOTHING).offset
                 claims[source] = replace(note.claim(at[0]), delivered=below)
-        self._note_answer()
+        self.note_answer()
         return claims
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
@@ -244,7 +247,7 @@ class KafkaTransport:
             self._drop_writer()
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
         self._delivery_note.deliver({source.partition: end for source, end in batch.ends.items()})
-        self._note_answer()
+        self.note_answer()
 
     def commit_start(
         self, offsets: Mapping[Source, int], places: Mapping[Source, Place] = NO_PLACES, *, restoring: bool = False
@@ -269,7 +272,7 @@ class KafkaTransport:
         """See Transport."""
         for records in read_changelog(self._settings, ranges, destinations):
             if records:
-                self._note_answer()
+                self.note_answer()
             yield records
 
     def inputs_at(self, positions: Collection[Position]) -> Iterator[list[Record]]:
@@ -293,7 +296,7 @@ class KafkaTransport:
         for partition in self._reader.assignment() & self._begun:
             progress = self._reader.progress(partition)
             if progress is not None:
-                source, (position, end) = Source(self._stream, partition), progress
+                source, (position, end) = Source(self.stream, partition), progress
                 lags[source] = max(0, end - first_kept.get(source, position))
         return lags
 
@@ -321,9 +324,25 @@ class KafkaTransport:
         """Sources that this worker owns and reads."""
         return self._sources(self._begun)
 
+    def hold(self, source: Source) -> None:
+        """Read no further records of a begun source until `resume`."""
+        self._reader.hold([source.partition])
+
+    def resume(self, source: Source, offset: int) -> None:
+        """Read a held source again, from here on."""
+        self._read_from(source.partition, offset)
+
+    def note_answer(self) -> None:
+        """The brokers answered just now."""
+        self._heard_seconds = time.monotonic()
+
+    def id_of(self, topic: str) -> str:
+        """Id of any topic. Raises BrokerUnavailable, SettingsError."""
+        return topic_id(self._settings, self._admin, topic)
+
     def input_names(self) -> dict[str, str]:
         """Name of the input stream."""
-        return {self._stream: self._settings.topics.input}
+        return {self.stream: self._settings.topics.input}
 
     def unowned(self) -> tuple[Source, ...]:
         """See Transport."""
@@ -360,26 +379,23 @@ class KafkaTransport:
                 "(kafka.session_timeout_ms and kafka.max_poll_interval_ms together); a new one joins"
             )
 
-    def _note_answer(self) -> None:
-        self._heard_seconds = time.monotonic()
-
     def _drop_writer(self) -> None:
         writer, self._open_writer = self._open_writer, None
         if writer is not None:
             writer.close()
 
     def _sources(self, partitions: Iterable[int]) -> tuple[Source, ...]:
-        return tuple(Source(self._stream, partition) for partition in sorted(partitions))
+        return tuple(Source(self.stream, partition) for partition in sorted(partitions))
 
     def _partition(self, source: Source) -> int:
-        if source.stream != self._stream:
-            raise DeliveryDoubtful(f"{source} is of another topic than the one read now, {self._stream}")
+        if source.stream != self.stream:
+            raise DeliveryDoubtful(f"{source} is of another topic than the one read now, {self.stream}")
         return source.partition
 
     def _commit(
         self, source: Source, offset: int, place: Place | None, *, in_use: bool = True
     ) -> tuple[int, tuple[int, str]]:
-        return self._partition(source), (offset, Note(source.stream, self._index, in_use, place).text())
+        return self._partition(source), (offset, Note(source.stream, self.index, in_use, place).text())
 
     def _extents(self, sources: Iterable[Source]) -> dict[Source, range]:
         wanted = {source: self._at(self._partition(source)) for source in sources}
@@ -393,7 +409,7 @@ class KafkaTransport:
 
     def _same_topic_partitions(self) -> frozenset[int]:
         with broker_errors(self._settings, f"asking for the id of topic {self._settings.topics.input!r}"):
-            return same_topic_partitions(self._settings, self._admin, self._stream)
+            return same_topic_partitions(self._settings, self._admin, self.stream)
 
     def _follow_assignment(self) -> None:
         """Apply the noted changes. Newly owned partitions have no position until `seek`."""
@@ -425,7 +441,7 @@ class KafkaTransport:
         """Check unreadable records, once all earlier records have left."""
         for partition, offset in self._reader.damaged.items():
             if partition in self._begun and partition not in self._kept_partitions():
-                lost = lost_at(self._settings, Source(self._stream, partition), offset)
+                lost = lost_at(self._settings, Source(self.stream, partition), offset)
                 self._reader.forget(partition)
                 if lost is None:
                     log.info("partition readable again", partition=partition)

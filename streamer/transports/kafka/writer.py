@@ -12,7 +12,6 @@ from pathlib import Path
 from kafka import KafkaAdminClient, KafkaProducer, errors
 
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits, Producer, Send
 from streamer.transports.kafka.clients import BATCH_BYTES_MAX, broker_errors, output_bytes_max, within_timeout
@@ -44,7 +43,6 @@ class Writer:
     _make: MakeProducer
     _topics: Collection[str]
     note: InitVar[Path | None]
-    part: Part | None = None
     by_coordinator: bool = False
 
     def __post_init__(self, note: Path | None) -> None:
@@ -100,7 +98,7 @@ class Writer:
                 if isinstance(error, errors.TopicAuthorizationFailedError):
                     # confluent-kafka does not name the topic.
                     with broker_errors(self._settings, "asking what is allowed"):
-                        require_rights_on_topics(self._settings, self._admin, self.part)
+                        require_rights_on_topics(self._settings, self._admin)
                 withheld = withheld_in(self._settings, error, "delivering")
                 raise SettingsError(refusal(self._settings, withheld)) from raised
             raise DeliveryDoubtful(str(raised)) from raised

@@ -18,15 +18,17 @@ def test_each_part_reads_and_writes_its_own_topics() -> None:
         "decide": "documents-fingerprints",
         "route": "documents",
     }
-    assert {part: list(outputs_of(each, part)) for part, each in found.items()} == {
+    assert WHOLE.part is None
+    assert [each.part for each in found.values()] == list(found)
+    assert {part: list(outputs_of(each)) for part, each in found.items()} == {
         "fingerprint": ["topics.fingerprints"],
         "decide": ["topics.verdicts"],
         "route": ["topics.unique", "topics.duplicate", "topics.dead_letter"],
     }
     counted = WHOLE.model_copy(update={"topics": WHOLE.topics.model_copy(update={"stories": "s"})})
-    assert outputs_of(counted, None)["topics.stories"] == "s"
-    assert "topics.stories" not in outputs_of(counted, "route")
-    assert {part: input_key(part) for part in PARTS} == {
+    assert outputs_of(counted)["topics.stories"] == "s"
+    assert "topics.stories" not in outputs_of(settings_of(counted, "route"))
+    assert {part: input_key(each) for part, each in found.items()} == {
         "fingerprint": "topics.input",
         "decide": "topics.fingerprints",
         "route": "topics.input",

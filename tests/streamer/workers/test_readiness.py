@@ -69,7 +69,7 @@ def test_time_before_a_batch_counts_with_the_time_in_it() -> None:
 
 def test_a_router_says_what_its_records_may_wait_for() -> None:
     settings = settings_of(SETTINGS, "route")
-    _, said = readiness(settings, [replace(WELL, owed=[0], owing_seconds=9.0)], GroupSeen(), "route")
+    _, said = readiness(settings, [replace(WELL, owed=[0], owing_seconds=9.0)], GroupSeen())
     assert "wait for verdicts in 'documents-verdicts'" in said
 
 

@@ -180,7 +180,7 @@ def test_groups_and_transactional_ids_of_parts_are_tried_where_their_topics_are_
     settings = settings.model_copy(update={"topics": settings.topics.model_copy(update=between)})
     create_topics(settings, 1, 1, parts=True)
     user = secure_kafka.make_user()
-    of_part = {part: rights_of(settings_of(settings, part), part) for part in PARTS}
+    of_part = {part: rights_of(settings_of(settings, part)) for part in PARTS}
     missing = {
         right
         for part in ("fingerprint", "decide")

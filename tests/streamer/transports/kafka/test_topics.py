@@ -72,7 +72,7 @@ def test_topics_between_parts_are_made_when_asked_for_and_brokers_set_the_times_
     topics = settings.topics
     assert create_topics(settings, 2, 1).keys() == create_topics(fresh, 2, 1).keys()
     with pytest.raises(SettingsError, match=r"no topic .*topics create --parts"):
-        require_topics(settings_of(settings, "decide"), "decide")
+        require_topics(settings_of(settings, "decide"))
     made = create_topics(settings, 2, 1, parts=True)
     assert {made[topics.fingerprints], made[topics.verdicts]} == {"created"}
     with make_admin(settings) as admin:
@@ -81,7 +81,7 @@ def test_topics_between_parts_are_made_when_asked_for_and_brokers_set_the_times_
         found = admin.describe_configs(wanted, config_filter="all")["topic"]
     assert {found[name]["message.timestamp.type"]["value"] for name in names} == {"LogAppendTime"}
     for part in PARTS:
-        require_topics(settings_of(settings, part), part)
+        require_topics(settings_of(settings, part))
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -100,7 +100,7 @@ def test_a_part_is_refused_where_two_topics_have_different_numbers_of_partitions
             admin.create_topics({name: {"num_partitions": wanted, "replication_factor": 1}})
         admin.wait_for_topics([topics.fingerprints, topics.verdicts])
     with pytest.raises(SettingsError, match=f"{one}.* has 2 partitions and '{other}' has 3.*Add partitions to '{one}'"):
-        require_topics(settings_of(settings, part), part)
+        require_topics(settings_of(settings, part))
     require_topics(settings)
 
 
