@@ -22,7 +22,7 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from index import Writer
+from index import HostShare, WatchedHosts, Writer
 from streamer.observe import metrics
 from streamer.service.state import State
 from streamer.settings.settings import Settings
@@ -339,6 +339,23 @@ def test_a_service_is_not_ready_while_nobody_reads_a_partition_and_names_it(play
         one.at(seconds + 0.5, lambda: told.append(one.supervisor.ready()))
     one.run(stop_at=5.0)
     assert told == [(False, "no worker reads partitions 2, 3 of 'documents'; the workers rejoin"), (True, "ok")]
+
+
+def test_the_worst_hosts_of_any_worker_and_the_room_of_the_index_are_shown(play: Callable[..., Play]) -> None:
+    shown: list[str] = []
+    one = play([])
+    worst = WatchedHosts([HostShare("site.example", 200, 190, True)], 1)
+    for seconds, event in (
+        (1.0, lambda: shown.append(one.shown())),
+        (2.0, lambda: one.supervisor._heartbeats.note_hosts(0, worst)),
+        (3.0, lambda: shown.append(one.shown())),
+    ):
+        one.at(seconds, event)
+    one.run(stop_at=4.0)
+    assert ['neardup_host_documents{host="site.example"} 200.0' in each for each in shown] == [False, True]
+    for name in ("neardup_index_disk_free_bytes", "neardup_index_bytes_max"):
+        (value,) = re.findall(rf"^{name} (\S+)$", shown[1], re.MULTILINE)
+        assert float(value) == pytest.approx(shutil.disk_usage(Path.cwd()).free, rel=0.1)
 
 
 def test_a_worker_that_hears_nothing_is_not_ready_and_its_silence_is_shown_over_its_restarts(

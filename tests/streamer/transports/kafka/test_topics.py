@@ -72,7 +72,7 @@ def test_topics_between_parts_are_made_when_asked_for_and_brokers_set_the_times_
     topics = settings.topics
     assert create_topics(settings, 2, 1).keys() == create_topics(fresh, 2, 1).keys()
     with pytest.raises(SettingsError, match=r"no topic .*topics create --parts"):
-        require_topics(settings_of(settings, "decide"), "decide")
+        require_topics(settings_of(settings, "decide"))
     made = create_topics(settings, 2, 1, parts=True)
     assert {made[topics.fingerprints], made[topics.verdicts]} == {"created"}
     with make_admin(settings) as admin:
