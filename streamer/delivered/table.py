@@ -1,11 +1,11 @@
-"""The table of what was delivered: a temporary SQLite file with a row for every position.
+"""What was delivered: a temporary SQLite file with a row for every position.
 
-    source    the rows of a source
-    output    headers of an output; `times` counts how often its position came
+    source    a source's rows
+    output    an output's headers; `times` counts how often its position came
     print     what its text gives: fingerprint, second look, digests, id, host
 
-A row's number is its position: the sources' ranges of offsets follow each other. So within a source rows ascend with
-offsets. Who reads more of a position adds a table with the same rows. Only the pages in use are in memory.
+A row's number is its position: the sources' offset ranges follow each other. So within a source rows ascend with
+offsets. Who knows more about a position adds a table with the same rows. Only the pages in use are in memory.
 """
 
 import sqlite3
@@ -32,14 +32,14 @@ NONE = -1
 """No row. SQL has NULL for it."""
 
 ELSEWHERE = -2
-"""Row of an original that can no longer be read, or is from another stream."""
+"""For an original that can no longer be read, or is from another stream."""
 
 ROWS_AT_ONCE = 1 << 12
 
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
-"""Columns: rows of the table, truth values, and parts of fingerprints."""
+"""Columns: rows in the table, truth values, and words in fingerprints."""
 
 
 def any_of(values: Iterable[int | str]) -> str:
@@ -53,7 +53,7 @@ def any_of(values: Iterable[int | str]) -> str:
 
 NAMING = any_of(verdict for verdict in Verdict if verdict.names_original)
 STANDING = any_of(verdict for verdict in Verdict if verdict.stands_for_itself)
-"""SQL lists of verdicts that name an original, and that stand for themselves."""
+"""SQL lists: verdicts that name an original, and that stand for themselves."""
 
 # No journal: the file is deleted at its end, and nothing reads it after a crash.
 _PRAGMAS = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
@@ -90,29 +90,29 @@ class Table:
     def __init__(self, connection: sqlite3.Connection, extent: Extent) -> None:
         self._connection, self._names = connection, extent.names
         self.sources = list(extent.end | extent.committed)
-        """Sources in the order of their rows."""
+        """Sources in row order."""
         lengths = [max(extent.end.get(each, 0), extent.committed.get(each, 0)) for each in self.sources]
         self.firsts = [*accumulate(lengths, initial=0)]
-        """First row of each source, and the row after the last one."""
+        """Each source's first row, and the row after the last one."""
         self._numbers = {source: number for number, source in enumerate(self.sources)}
         connection.create_function("place", 1, self.text, deterministic=True)
         connection.executescript(_PRAGMAS + _SCHEMA)
         self.insert("source", zip(range(len(self.sources)), self.firsts, self.firsts[1:], strict=False))
 
     def row(self, position: Position | None) -> int | None:
-        """Row of a position; None beyond the sources' ends."""
+        """A position's row; None beyond the sources' ends."""
         if position is None or (number := self._numbers.get(position.source)) is None:
             return None
         row = self.firsts[number] + position.offset
         return row if self.firsts[number] <= row < self.firsts[number + 1] else None
 
     def position(self, row: int) -> Position:
-        """Position of a row."""
+        """A row's position."""
         number = bisect_right(self.firsts, row) - 1
         return Position(self.sources[number], row - self.firsts[number])
 
     def text(self, row: int) -> str:
-        """`topic/partition/offset` of a row; in SQL `place(row)`."""
+        """A row's `topic/partition/offset`; in SQL `place(row)`."""
         return self.position_text(self.position(row))
 
     def position_text(self, position: Position) -> str:
@@ -136,12 +136,12 @@ class Table:
             self._connection.executemany(f"{statement} {conflict}", rows)
 
     def add_outputs(self, outputs: Sequence["Delivered"], *, last_stays: bool = False) -> None:
-        """Add headers of outputs. Of several at a position the first one stays, or the last one, and `times` counts them."""
+        """Add outputs' headers. If a position comes again, the first one stays, or the last one, and `times` counts them."""
         rows = ((row, 1, *_columns(headers, original), *others) for row, headers, original, *others in outputs)
         self.insert("output", rows, _LAST_STAYS if last_stays else _FIRST_STAYS)
 
     def present(self, name: str, rows: Collection[int | None], columns: str = "row") -> dict[int, tuple[Any, ...]]:
-        """What a table has of these rows, by row: its named columns, the row first."""
+        """These rows in a table, by row: its named columns, the row first."""
         wanted = orjson.dumps([row for row in rows if row is not None]).decode()
         query = f"SELECT {columns} FROM json_each(?) AS wanted JOIN {name} ON row = wanted.value"
         return {each[0]: each for each in self._connection.execute(query, (wanted,))}
@@ -159,7 +159,7 @@ class Table:
 
 
 class Delivered(NamedTuple):
-    """An output's headers with the row of its position and that of its original.
+    """An output's headers with the rows for its position and its original.
 
     arrived_ms  the record's timestamp
     number      its place among all that were read
@@ -205,7 +205,7 @@ def text_of(octets: bytes | None) -> str:
 
 
 def print_columns(fingerprints: Fingerprints) -> list[tuple[Any, ...]]:
-    """Columns of `print` for each text: kind, fingerprint, reason, look, digests, letters."""
+    """Columns for `print` by text: kind, fingerprint, reason, look, digests, letters."""
     count = len(fingerprints)
     letters = [0] * count if fingerprints.lengths is None else fingerprints.lengths.tolist()
     packed = (_packed(each, count) for each in (fingerprints.fingerprints, fingerprints.looks, fingerprints.digests))
@@ -222,7 +222,7 @@ def _packed(rows: npt.NDArray[Any] | None, count: int) -> list[bytes | None]:
 
 
 def blobs(columns: Sequence[bytes | None], dtype: npt.DTypeLike, width: int) -> npt.NDArray[Any]:
-    """Byte strings as rows of numbers: dtype [n, width]; zeros for None."""
+    """Byte strings as rows with numbers: dtype [n, width]; zeros for None."""
     blank = bytes(np.dtype(dtype).itemsize * width)
     joined = b"".join(each or blank for each in columns)
     return np.frombuffer(joined, dtype).reshape(len(columns), width)

@@ -1,7 +1,7 @@
-"""Checks as queries over the table: each with the name of its kind of problem. SQL's NULL is as good as false.
+"""Checks as queries over the table, each with a name. SQL's NULL is as good as false.
 
-A group is a scan over joined rows. Of a position `o` is the output, `e` the print, `j` the index's row, and `i` the input.
-Of its original these are `p`, `f`, `k`.
+A group is a scan over joined rows. At a position `o` is the output, `e` the print, `j` the index's row, and `i` the input.
+At its original these are `p`, `f`, `k`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ ROUNDING = 0.0006
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A kind of problem.
+    """A check by its name in `findings.CHECKS`.
 
     wrong     SQL: which rows are problems
     words     SQL: an example in words
@@ -72,7 +72,7 @@ class Group:
 
 
 MINOR_REASONS = any_of(sorted({label(Verdict.DUPLICATE, reason) for reason in (*MINOR.values(), *RETURNED.values())}))
-"""SQL list: reasons of a version that differs from its older one in counters and dates, or that returned."""
+"""SQL list: reasons for a version that differs from its older one in counters and dates, or that returned."""
 
 _SAME_TEXT = any_of(label(Verdict.DUPLICATE, reason) for reason in SAME.values())
 _KINDS = any_of((Kind.NEAR, Kind.EXACT))
@@ -112,7 +112,7 @@ WITH lines AS (
 )
 SELECT coalesce(sum(all_ - out), 0), coalesce(sum(max(0, out - known)), 0) FROM lines
 """
-"""Records of the input that need no output yet, and outputs that the index has yet to restore."""
+"""Input records that need no output yet, and outputs that the index has yet to restore."""
 
 
 def _to_original(words: str) -> str:
@@ -185,7 +185,7 @@ def unknown() -> Group:
 
 
 def journal(by_now: str, *, has_hosts: bool) -> Group:
-    """The index has the verdicts and the entries of the outputs.
+    """The index has the outputs' verdicts and entries.
 
     by_now     SQL: whether a position's output `o` has its id, text and fingerprint by the present settings
     has_hosts  whether the index has hosts with a sample
@@ -195,7 +195,7 @@ def journal(by_now: str, *, has_hosts: bool) -> Group:
     keeping = any_of((Verdict.TEMPLATE, *EXTENDING))
     known_as_unique = f"o.verdict IN {keeping} AND j.verdict = {int(Verdict.UNIQUE)}"
     duplicate = f"o.verdict = j.verdict AND j.verdict IN {NAMING}"
-    # Restoring reads ids by earlier settings, perhaps not those of the output or its original.
+    # Restoring reads ids by earlier settings, perhaps other ones than the output or its original had.
     named_by_now = f"({by_now} AND (p.row IS NULL OR {by_now.replace('o.', 'p.')}))"
     checks = {
         "stands twice in the index": Check("journal-differs", "j.times > 1", "", over="o.row IS NOT NULL"),
@@ -264,7 +264,7 @@ def originals(by_now: str, *, only_unique: bool) -> Group:
     )
     right = f"""({verdict} IN {STANDING} OR {verdict} IN {NAMING} AND {entered}
         OR EXISTS (SELECT 1 FROM given_back WHERE given_back.row = o.original))"""
-    # A restored index has dropped documents last, and between sources its order alone tells.
+    # A restored index has dropped documents last, and only its order counts between sources.
     later = (
         f"""CASE WHEN {_ONE_SOURCE} THEN o.original > o.row ELSE o.verdict NOT IN {STANDING} AND k.rank > j.rank END"""
     )
@@ -312,12 +312,12 @@ def updates(known: str) -> Group:
 
 
 def lengths(by_now: str, *, of_shingles: bool, too_long: float, new_max: float) -> Group:
-    """Every document that names an original tells its true length and new share, and is short enough.
+    """Every document that names an original reports its true length and new share, and is short enough.
 
     Lengths come from the texts if both were read, else from the headers.
 
     of_shingles  see `streamer.records.relation.Measure`
-    too_long     largest length of a duplicate; infinite: any
+    too_long     a duplicate's largest length; infinite: any
     new_max      `index.new_max`
     """
     both_by_now = f"{by_now} AND (p.row IS NULL OR {by_now.replace('o.', 'p.')})"
@@ -347,7 +347,7 @@ def lengths(by_now: str, *, of_shingles: bool, too_long: float, new_max: float) 
 
 
 def similarities(known: str, by_now: str, *, by_similarity: bool) -> Group:
-    """Every duplicate tells its true similarity, and is similar enough."""
+    """Every duplicate reports its true similarity, and is similar enough."""
     # A version may be at any distance from its older one: both have one id.
     rows = f"{_NAMED} AND o.verdict != {int(Verdict.UPDATE)} AND o.reason NOT IN {MINOR_REASONS}"
     both_by_now = f"{by_now} AND (p.row IS NULL OR {by_now.replace('o.', 'p.')})"
@@ -373,5 +373,5 @@ def similarities(known: str, by_now: str, *, by_similarity: bool) -> Group:
 
 
 def _shown(distance: str, by_similarity: bool) -> str:
-    words = f"'similarity ' || (1 - {distance} / 1e4)" if by_similarity else f"'distance ' || {distance}"
+    words = f"'similarity ' || round(1 - {distance} / 1e4, 4)" if by_similarity else f"'distance ' || {distance}"
     return f"iif({distance} = -1, 'none', {words})"

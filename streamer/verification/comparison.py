@@ -1,4 +1,4 @@
-"""Comparison of two documents: near, or equal."""
+"""Two documents compared: near, or equal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ Distances = npt.NDArray[np.int16]
 
 @dataclass(frozen=True, slots=True)
 class Prints:
-    """Comparable data of n entries.
+    """Comparable data for n entries.
 
     kinds         uint8 [n], NEAR or EXACT
-    fingerprints  uint64 [n, words], as in the index, with the words of the frame
+    fingerprints  uint64 [n, words], as in the index, with its frame's words
     looks         uint8 [n, look bytes]
 
     >>> prints = Prints(np.zeros(2, np.uint8), np.array([[7], [8]], np.uint64), np.zeros((2, 0), np.uint8))
@@ -33,7 +33,7 @@ class Prints:
 
     @classmethod
     def of_columns(cls, parameters: Parameters, kinds: Sequence[int], columns: Sequence[Sequence[Any]]) -> "Prints":
-        """From kinds, and the columns fingerprint, frame and look of the table."""
+        """From kinds, and the table's columns fingerprint, frame and look."""
         fingerprints, frames, looks = columns
         words = parameters.words, parameters.stored_words - parameters.words
         parts = [blobs(each, "<u8", width) for each, width in zip((fingerprints, frames), words, strict=True)]
@@ -46,7 +46,7 @@ class Prints:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Comparison of documents by their prints.
+    """Compares documents by their prints.
 
     >>> print_ = Prints(np.zeros(1, np.uint8), np.array([[7]], np.uint64), np.zeros((1, 0), np.uint8))
     >>> Comparison(Parameters()).compared(print_, print_)
@@ -86,9 +86,9 @@ class Comparison:
         return distances, counts
 
     def named(self, verdicts: npt.NDArray[np.uint8], left: Prints, originals: Prints) -> tuple[Distances, Flags]:
-        """Distance of documents to the originals that they name, by verdict, and whether it is near enough."""
+        """Distances from documents to the originals that they name, by verdict, and whether it is near enough."""
         distances, counts = self.compared_to_roots(left, originals)
-        # The distance ignores frames of a page kept for its frame.
+        # The distance ignores frames if they kept the page.
         framed, words = verdicts == Verdict.TEMPLATE, self.parameters.words
         plain = (each.fingerprints[framed][:, :words] for each in (left, originals))
         distances[framed], counts[framed] = self.parameters.distances(*plain), True
@@ -105,7 +105,7 @@ class Comparison:
 
 
 def measure(table: Table, comparison: Comparison, known: str) -> None:
-    """Write the distance of every document with a fingerprint to the original that it names.
+    """Write the distance from every document with a fingerprint to the original that it names.
 
     known  SQL: both have one; see `checks.JOINED`
     """

@@ -32,7 +32,7 @@ CREATE TABLE journal (
 rank         place in the index's decision order
 is_retired   whether its entry matches no more
 in_frame     whether its entry has a frame, or may have had one: it did not enter, or its host has a sample
-original     row of its original; ELSEWHERE if the input does not have it
+original     its original's row; ELSEWHERE if the input does not have it
 other_print  whether its entry has another fingerprint than its output, or kind
 other_look   whether its entry has another second look than its text
 """
@@ -44,7 +44,7 @@ _TWICE = "ON CONFLICT (row) DO UPDATE SET times = times + 1, " + ", ".join(
 
 @dataclass
 class JournalReading:
-    """Reads a snapshot of the index, taken after the outputs."""
+    """Reads the index's snapshot, taken after the outputs."""
 
     table: Table
     extent: Extent
@@ -52,12 +52,12 @@ class JournalReading:
     unreadable: Mapping[Source, Sequence[range]]
     _rank: int = 0
     _names: Mapping[str, str] = field(default_factory=dict)
-    """Names of the index's streams."""
+    """Names by stream in the index."""
     hosts: frozenset[int] = frozenset()
-    """Digests of hosts with a sample, as in the log of the index."""
+    """Digests of hosts with a sample, as in the index's log."""
 
     def run(self, index: Index, progress: Callable[[int], None]) -> Mapping[Source, int]:
-        """Read it, and return the applied offset of each source. Raises IndexDamaged."""
+        """Read it, and return the applied offset by source. Raises IndexDamaged."""
         self.table.execute(_SCHEMA)
 
         def operation(taken: Snapshot) -> Mapping[Source, int]:

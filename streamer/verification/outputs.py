@@ -21,7 +21,7 @@ _SCHEMA = """
 CREATE TABLE input (row INTEGER PRIMARY KEY, key INTEGER, value INTEGER, headers INTEGER, timestamp INTEGER);
 CREATE TABLE given_back (row INTEGER PRIMARY KEY, sent INTEGER, is_known INTEGER);
 """
-"""input: digests of a record's parts. given_back: how often it was sent, and whether the index knows."""
+"""input: digests by a record's parts. given_back: how often it was sent, and whether the index knows."""
 
 _EVERYTHING = 2**63
 _EQUAL_TEXT = {label(Verdict.DUPLICATE, reason) for reason in (*SAME.values(), Reason.SHORT_TEXT)}
@@ -29,7 +29,7 @@ _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
 
 def digests_of(record: Record, headers: Headers) -> tuple[int, int, int, int]:
-    """Digests of key, value and headers, and the timestamp; 0 for a missing part.
+    """Digests for key, value and headers, and the timestamp; 0 for a missing part.
 
     A header's missing value is empty. Another filter's headers do not count: they go no further.
     """
@@ -79,7 +79,7 @@ class Reading:
         self.table.execute(_SCHEMA)
 
     def add_input(self, records: Sequence[Record]) -> None:
-        """Read a batch of the input."""
+        """Read an input batch."""
         rows = []
         for record in records:
             if record.lost is not None:
@@ -91,7 +91,7 @@ class Reading:
         self.findings.counts["input"] += len(rows)
 
     def add(self, outputs: Sequence[Output]) -> None:
-        """Read a batch of outputs."""
+        """Read an output batch."""
         self.findings.examine("contradiction", len(outputs))
         self.findings.examine("foreign", len(outputs))
         for each in outputs:
@@ -244,7 +244,7 @@ class Reading:
 
 
 def within(ranges: Mapping[Source, Sequence[range]], position: Position) -> bool:
-    """Whether a position lies in one of its source's ranges.
+    """Whether a position lies in its source's ranges.
 
     >>> source = Source("stream", 0)
     >>> [within({source: [range(3, 5)]}, Position(source, offset)) for offset in (2, 3, 5)]

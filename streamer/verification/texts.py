@@ -24,7 +24,7 @@ _FINER = {Verdict.DUPLICATE: (SAME, MINOR, RETURNED), Verdict.UPDATE: (OTHER,), 
 
 _HASHES = 2**64
 _UNREAD = (None, None, None, None, None, 0)
-"""Columns of a print whose text is not read."""
+"""A print's columns without its text."""
 
 NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
 """Dead letters without decoding, by label: a record that ends the process, and one without bytes."""
@@ -63,7 +63,7 @@ class TextCheck:
     _by_headers: bool
 
     def add(self, outputs: Sequence[tuple[Output, int]]) -> None:
-        """Note the fingerprints of outputs, each with its row."""
+        """Note fingerprints from outputs, each with its row."""
         prints = {row: print_ for each, row in outputs if self._by_headers and (print_ := self._of_headers(each, row))}
         chosen = [
             (each, row)

@@ -41,7 +41,7 @@ class UniquesCheck:
     _everything: bool
     _folder: Path
     _entries: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0))
-    """Entries by row, in a file that is mapped into memory: pairs of them come in any order."""
+    """Entries by row, in a file that is mapped into memory: their pairs come in any order."""
     _is_wrong: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def run(self, progress: Callable[[int], None]) -> None:

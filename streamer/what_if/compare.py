@@ -36,7 +36,7 @@ from streamer.what_if.sentence_file import SentenceFile
 ROWS_AT_ONCE = 4_096
 
 _UNKNOWN = parse_headers((), Destination.UNIQUE)
-"""Headers of a document that only the input has."""
+"""Headers for a document that only the input has."""
 
 
 @contextmanager
@@ -160,7 +160,7 @@ class _Comparison:
                 done(stop)
 
     def _entries(self, portion: Sequence[tuple[Any, ...]]) -> Entries:
-        """Rows of the table as a batch, whose offsets are their places."""
+        """Rows as a batch, whose offsets are their places."""
         columns = tuple(zip(*portion, strict=True))
         places, numbers, kinds, reasons, fingerprints, looks, digests, letters, times_ms, named, ids, hosts = columns
         chosen, source_numbers = np.unique(np.array(numbers, np.uint32), return_inverse=True)

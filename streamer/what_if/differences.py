@@ -142,7 +142,7 @@ class Differences:
         return int(self.table.one(f"SELECT count(*) FROM difference WHERE {condition}")[0])
 
     def _lost(self) -> dict[str, Any]:
-        """How much text the originals of newly dropped documents lack: percentiles, and the documents that lose most."""
+        """How much text newly dropped documents have that their originals lack: percentiles, and the documents that lose most."""
         condition = f"{_NEWLY_DROPPED} AND new IS NOT NULL"
         portions = self.table.portions(f"SELECT new FROM difference WHERE {condition}")
         news = np.array([new for portion in portions for (new,) in portion], np.float64)

@@ -12,10 +12,10 @@ CREATE TABLE decided (place INTEGER PRIMARY KEY, verdict INTEGER, distance INTEG
 """
 """journal: place in the index's log and verdict there. ordered: each decidable document. decided: by the other settings.
 
-number of ordered is that of the source. Originals of decided are places.
+`number` is a source's. In `decided` originals are places.
 """
 
-# Documents without a timestamp come in the order of their sources: inputs were read one after the other.
+# Documents without a timestamp come in source order: inputs were read one after the other.
 _PLACE = """
 INSERT INTO placed
 SELECT o.row, source.number, max(coalesce(j.rank, -1)) OVER earlier, j.rank IS NULL,
