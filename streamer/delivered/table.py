@@ -89,7 +89,7 @@ class Table:
 
     def __init__(self, connection: sqlite3.Connection, extent: Extent) -> None:
         self._connection, self._names = connection, extent.names
-        self.sources = list(extent.end | extent.committed)
+        self.sources = list({**extent.end, **extent.committed})
         """Sources in row order."""
         lengths = [max(extent.end.get(each, 0), extent.committed.get(each, 0)) for each in self.sources]
         self.firsts = [*accumulate(lengths, initial=0)]

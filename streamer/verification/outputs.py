@@ -107,7 +107,7 @@ class Reading:
             else:
                 found.append((each, row, original if original in inputs else None))
         if found:
-            self._compare([(each, inputs[row][1:]) for each, row, _ in found])
+            self._compare([(each, inputs[row]) for each, row, _ in found])
             self._write(found)
 
     def trimmed_below(self, source: Source) -> Mapping[Destination, int]:
@@ -198,10 +198,10 @@ class Reading:
             self.findings.leave_out("timestamps that output topics give by themselves (LogAppendTime)", 0)
         for part in parts:
             self.findings.examine(part, len(readable))
-        for each, expected in readable:
+        for each, (row, *expected) in readable:
             assert each.record is not None, "an output with a position has a record"
             got = digests_of(each.record, each.headers.kept)
-            if got == expected:
+            if got == tuple(expected):
                 continue
             for part, is_one, was_one in zip(DIGESTS, got, expected, strict=True):
                 if part not in parts or is_one == was_one:
@@ -211,8 +211,7 @@ class Reading:
                 elif part == "timestamp" and each.is_stamped:
                     self.findings.leave_out("timestamps that output topics give by themselves (LogAppendTime)", 1)
                 else:
-                    where = self.table.position_text(each.headers.position)
-                    self.findings.note(part, [f"{where}: at {each.place}"])
+                    self.findings.note(part, [f"{self.table.text(row)}: at {each.place}"])
 
     def _write(self, outputs: Sequence[tuple[Output, int, int | None]]) -> None:
         back = [(row, 1, 0) for each, row, _ in outputs if each.headers.verdict is Verdict.GIVEN_BACK]

@@ -19,8 +19,8 @@ ENTRIES_AT_ONCE = 1 << 16
 
 _ENTRIES = """
 SELECT o.row, o.verdict, e.is_read, coalesce(j.rank, -1), coalesce(j.is_retired, 0), coalesce(j.in_frame, 0),
-    coalesce(o.original, -1), o.id, o.id IN (SELECT id FROM output JOIN given_back USING (row)),
-    e.kind, e.fingerprint, j.frame, e.look
+    coalesce(o.original, -1), o.id IN (SELECT id FROM output JOIN given_back USING (row)),
+    o.id, e.kind, e.fingerprint, j.frame, e.look
 FROM output o JOIN print e ON e.row = o.row LEFT JOIN journal j ON j.row = o.row
 WHERE o.verdict IN {verdicts} AND e.kind IN {kinds}
 """
@@ -65,8 +65,8 @@ class UniquesCheck:
                 ("is_retired", "?"),
                 ("in_frame", "?"),
                 ("original", "<i8"),
-                ("id", "<u8"),
                 ("given_back", "?"),
+                ("id", "<u8"),
                 ("kind", "u1"),
                 ("fingerprint", "<u8", (parameters.stored_words,)),
                 ("look", "u1", (parameters.look_bytes,)),
@@ -79,10 +79,10 @@ class UniquesCheck:
         with path.open("wb") as file:
             for portion in self._table.portions(query + " ORDER BY o.row"):
                 entries = np.zeros(len(portion), entry)
-                *columns, kinds, fingerprints, frames, looks = zip(*portion, strict=True)
-                columns[7] = [xxhash.xxh3_64_intdigest(each or b"") for each in columns[7]]
+                *columns, ids, kinds, fingerprints, frames, looks = zip(*portion, strict=True)
+                digests = [xxhash.xxh3_64_intdigest(each or b"") for each in ids]
                 prints = Prints.of_columns(parameters, kinds, [fingerprints, frames, looks])
-                for name, column in zip(entry.names or (), [*columns, kinds], strict=False):
+                for name, column in zip(entry.names or (), [*columns, digests, kinds], strict=False):
                     entries[name] = column
                 entries["fingerprint"], entries["look"] = prints.fingerprints, prints.looks
                 file.write(entries.tobytes())

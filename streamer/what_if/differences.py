@@ -1,7 +1,7 @@
 """Delivered verdicts against those by other settings."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,19 +104,12 @@ class Differences:
             "position": self.table.text(row),
             "id": text_of(id_),
             "host": text_of(host) or None,
-            "delivered": self._decision(*decisions[:5], new=None),
-            "other": self._decision(*decisions[5:], self.by_similarity, new=new),
+            "delivered": self._decision(decisions[:5], None),
+            "other": self._decision([*decisions[5:], self.by_similarity], new),
         }
 
-    def _decision(
-        self,
-        verdict: int,
-        original: int | None,
-        id_: bytes | None,
-        distance: int,
-        by_similarity: bool,
-        new: float | None,
-    ) -> dict[str, Any]:
+    def _decision(self, columns: Sequence[Any], new: float | None) -> dict[str, Any]:
+        verdict, original, id_, distance, by_similarity = columns
         fields: dict[str, Any] = {"verdict": _label(verdict)}
         if verdict == NO_VERDICT or not Verdict(verdict).names_original:
             return fields
