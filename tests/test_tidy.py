@@ -35,7 +35,7 @@ CODE_LINES_MAX = {
     "streamer/audit": 452,
     "streamer/clusters": 207,
     "streamer/cli": 1600,
-    "streamer/delivered": 150,
+    "streamer/delivered": 140,
     "streamer/demo": 493,
     "streamer/doctor": 460,
     "streamer/evaluation": 1234,
@@ -51,8 +51,8 @@ CODE_LINES_MAX = {
     "streamer/settings": 844,
     "streamer/text": 1814,
     "streamer/transports": 5774,
-    "streamer/verification": 1318,
-    "streamer/what_if": 495,
+    "streamer/verification": 1231,
+    "streamer/what_if": 395,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 

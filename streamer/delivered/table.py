@@ -8,6 +8,7 @@ A row's number is its position: the sources' offset ranges follow each other. So
 offsets. Who knows more about a position adds a table with the same rows. Only the pages in use are in memory.
 """
 
+import gc
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -67,7 +68,6 @@ CREATE TABLE print (
     is_read INTEGER, time_ms INTEGER, named INTEGER, id BLOB, host BLOB
 );
 CREATE TABLE source (number INTEGER PRIMARY KEY, first INTEGER, stop INTEGER);
-BEGIN;
 """
 _FIRST_STAYS = "ON CONFLICT (row) DO UPDATE SET times = times + 1"
 _OUTPUT_COLUMNS = (
@@ -96,7 +96,7 @@ class Table:
         """Each source's first row, and the row after the last one."""
         self._numbers = {source: number for number, source in enumerate(self.sources)}
         connection.create_function("place", 1, self.text, deterministic=True)
-        connection.executescript(_PRAGMAS + _SCHEMA)
+        self.execute(_PRAGMAS + _SCHEMA)
         self.insert("source", zip(range(len(self.sources)), self.firsts, self.firsts[1:], strict=False))
 
     def row(self, position: Position | None) -> int | None:
@@ -126,7 +126,8 @@ class Table:
 
     def execute(self, statements: str) -> None:
         """Run statements without a result."""
-        self._connection.executescript(statements)
+        # A script ends the transaction, and outside of one each row would be written by itself.
+        self._connection.executescript(f"{statements};\nBEGIN;")
 
     def insert(self, name: str, rows: Iterable[Sequence[Any]], conflict: str = "", *, replacing: bool = False) -> None:
         """Insert whole rows into a table. Rows that are there: `replacing` them, or `conflict` in SQL."""
@@ -180,6 +181,8 @@ class Delivered(NamedTuple):
 @contextmanager
 def opened(path: Path, extent: Extent) -> Iterator[Table]:
     """An empty table in a file, which is deleted at the end. Raises OutputUnwritable."""
+    # Rows come and go by the thousand. The collector need not look through all modules each time.
+    gc.freeze()
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             yield Table(connection, extent)
@@ -190,6 +193,7 @@ def opened(path: Path, extent: Extent) -> Iterator[Table]:
             f"{path.parent}: the table of what was delivered cannot be written: {problem}."
         ) from problem
     finally:
+        gc.unfreeze()
         with suppress(OSError):
             path.unlink(missing_ok=True)
 

@@ -42,6 +42,9 @@ _TWICE = "ON CONFLICT (row) DO UPDATE SET times = times + 1, " + ", ".join(
 )
 
 
+_NO_LONGER = "positions whose records the input no longer has"
+
+
 @dataclass
 class JournalReading:
     """Reads the index's snapshot, taken after the outputs."""
@@ -78,6 +81,7 @@ class JournalReading:
         inputs = self.table.present("input", [*rows, *originals])
         prints = self.table.present("print", rows, "row, kind, fingerprint, look, is_read")
         given_back, found = [], []
+        self.findings.leave_out(_NO_LONGER, 0)
         for place, (record, row, original) in enumerate(zip(portion, rows, originals, strict=True)):
             if plain_source(record.source) != record.source:
                 given_back += [(row, 0, 1)] if row in inputs else []
@@ -100,8 +104,9 @@ class JournalReading:
             or record.reason == Reason.UNREADABLE
             or within(self.unreadable, Position(source, offset))
         )
-        self.findings.leave_out("positions whose records the input no longer has", inside and excused)
-        if inside and not excused:
+        if inside and excused:
+            self.findings.leave_out(_NO_LONGER, 1)
+        elif inside:
             self.findings.examine("journal-foreign", 1)
             if not has_input:
                 where = self.table.position_text(Position(source, offset))

@@ -71,11 +71,13 @@ class TextCheck:
             if each.headers.reason not in NOT_TO_BE_READ and (not self._by_headers or self._is_in_sample(each))
         ]
         texts, rows = self._of_texts(chosen) if chosen else {}, []
-        for row in prints | texts:
-            kind, fingerprint, *rest = texts.get(row, _UNREAD)
-            if self._by_headers:
+        if not self._by_headers:
+            rows = [(row, *columns, True, None, None, None, None) for row, columns in texts.items()]
+        else:
+            for row in prints | texts:
                 kind, fingerprint = prints.get(row, (None, None))
-            rows.append((row, kind, fingerprint, *rest, row in texts, None, None, None, None))
+                rest = texts.get(row, _UNREAD)[2:]
+                rows.append((row, kind, fingerprint, *rest, row in texts, None, None, None, None))
         self._table.insert("print", rows, replacing=True)
 
     def _is_in_sample(self, output: Output) -> bool:

@@ -86,7 +86,7 @@ class UniquesCheck:
                     entries[name] = column
                 entries["fingerprint"], entries["look"] = prints.fingerprints, prints.looks
                 file.write(entries.tobytes())
-        return np.memmap(path, entry, "r") if path.stat().st_size else np.zeros(0, entry)
+        return np.asarray(np.memmap(path, entry, "r")) if path.stat().st_size else np.zeros(0, entry)
 
     def _check(self, kind: Kind, keys: Keys, count: int, progress: Callable[[int], None]) -> None:
         wanted = None if self._everything else self._wanted(kind, keys)

@@ -58,6 +58,16 @@ def test_of_several_outputs_at_a_position_one_stays_and_all_are_counted(
         assert table.present("output", [3, None, 7], "row, times, verdict") == {7: (7, 2, int(verdict))}
 
 
+def test_a_further_table_leaves_all_rows_in_one_transaction(tmp_path: Path) -> None:
+    """Outside of one SQLite writes each row by itself, at ten times the cost."""
+    connection = sqlite3.connect(tmp_path / "table", isolation_level=None)
+    table = Table(connection, EXTENT)
+    assert connection.in_transaction
+    table.execute("CREATE TABLE further (row INTEGER PRIMARY KEY)")
+    assert connection.in_transaction
+    connection.close()
+
+
 def test_a_result_comes_in_portions_and_the_file_is_gone_at_the_end(tmp_path: Path) -> None:
     with opened(tmp_path / "table", EXTENT) as table:
         table.add_outputs([Delivered(row, headers(Verdict.UNIQUE), None) for row in range(5)])
