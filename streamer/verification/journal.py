@@ -1,227 +1,177 @@
-"""The index knows every output with the same verdict, and its entries are the unique documents."""
+"""Reading the index into the table: it knows every output with the same verdict, and its entries are the unique documents."""
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import xxhash
 
-from index import (
-    EXTENDING,
-    Index,
-    Kind,
-    Position,
-    Source,
-    Verdict,
-    naming_originals,
-    plain_source,
-    standing_for_themselves,
-)
+from index import Index, Kind, Position, Source, plain_source
 from index.tools import Record, Snapshot, frames_of, portions, snapshot
+from streamer.delivered.table import ELSEWHERE, NO_VERDICT, Table, text_bytes
 from streamer.records.reason import Reason
+from streamer.records.route import DESTINATIONS, destination_of
 from streamer.transports.output_log import Extent
-from streamer.verification.ledger import ELSEWHERE, FRAME_UNKNOWN, FRAMED, Ledger, digest_of_text, within
-from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows, chunks, places_by
-from streamer.verification.texts import NO_KIND, Prints
+from streamer.verification.findings import Findings
+from streamer.verification.outputs import Reading, within
 
 ROWS_AT_ONCE = 4_096
 
 HOSTS_MAX = 1 << 20
 """Limit for sampled hosts, above their real maximum."""
 
+_SCHEMA = """
+CREATE TABLE journal (
+    row INTEGER PRIMARY KEY, times INTEGER, rank INTEGER, verdict INTEGER, is_retired INTEGER, entered INTEGER, in_frame INTEGER,
+    distance INTEGER, original INTEGER, original_id BLOB, id BLOB, other_print INTEGER, other_look INTEGER, frame BLOB
+);
+"""
+"""The index's rows.
+
+rank         place in the index's decision order
+is_retired   whether its entry matches no more
+in_frame     whether its entry has a frame, or may have had one: it did not enter, or its host has a sample
+original     its original's row; ELSEWHERE if the input does not have it
+other_print  whether its entry has another fingerprint than its output, or kind
+other_look   whether its entry has another second look than its text
+"""
+_COLUMNS = "rank verdict is_retired entered in_frame distance original original_id id other_print other_look frame"
+_TWICE = "ON CONFLICT (row) DO UPDATE SET times = times + 1, " + ", ".join(
+    f"{name} = excluded.{name}" for name in _COLUMNS.split()
+)
+
+
+_NO_LONGER = "positions whose records the input no longer has"
+
 
 @dataclass
-class JournalCheck:
-    """Compares the index with the ledger, and writes the index's verdicts into it.
+class JournalReading:
+    """Reads the index's snapshot, taken after the outputs."""
 
-    >>> from index import Parameters
-    >>> from streamer.verification.findings import Findings
-    >>> from streamer.verification.ledger import LedgerWriter
-    >>> ledger, prints = LedgerWriter(folder).finish({}, Findings()), Prints.blank(folder, 0, Parameters())
-    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
-    ...     check = JournalCheck(ledger, Extent({}, {}, {}, {}, outputs=0, inputs=0), prints)
-    ...     check.run(index, expires=False, progress=print)
-    >>> ledger.findings.sound
-    True
-    """
-
-    ledger: Ledger
+    table: Table
     extent: Extent
-    prints: Prints
+    findings: Findings
+    unreadable: Mapping[Source, Sequence[range]]
     _rank: int = 0
     _names: Mapping[str, str] = field(default_factory=dict)
-    """Names of the index's streams."""
-    _hosts: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
-    """Digests of hosts with a sample, as in the log of the index."""
-    _counting_from: dict[Source, int] = field(default_factory=dict)
-    """A source's least offset whose entry still counts."""
+    """Names by stream in the index."""
+    hosts: frozenset[int] = frozenset()
+    """Digests of hosts with a sample, as in the index's log."""
 
-    def run(self, index: Index, *, expires: bool, progress: Callable[[int], None]) -> None:
-        """Read a snapshot of the index, taken after the outputs. Raises IndexDamagedError.
-
-        expires  whether positions before the first live entry may be unknown
-        """
+    def run(self, index: Index, progress: Callable[[int], None]) -> Mapping[Source, int]:
+        """Read it, and return the applied offset by source. Raises IndexDamagedError."""
+        self.table.execute(_SCHEMA)
 
         def operation(taken: Snapshot) -> Mapping[Source, int]:
             self._names = taken.streams()
             for portion in portions(taken.records(), ROWS_AT_ONCE):
                 self._add(portion)
+                self._rank += len(portion)
                 progress(self._rank)
             return {source: applied.offset for source, applied in taken.applied().items()}
 
-        hosts = frames_of(index, HOSTS_MAX) if index.parameters.frames is not None else []
-        self._hosts = np.array([_digest_of_host(each.host) for each in hosts], np.uint32)
-        applied = snapshot(index, operation)
-        self._unknown(applied, expires=expires)
+        framed = frames_of(index, HOSTS_MAX) if index.parameters.frames is not None else []
+        self.hosts = frozenset(_digest_of_host(each.host) for each in framed)
+        return snapshot(index, operation)
 
     def _add(self, portion: Sequence[Record]) -> None:
-        for source, places in places_by(record.source for record in portion).items():
-            if plain_source(source) != source:
-                self._note_given_back(plain_source(source), [portion[place].offset for place in places])
-                continue
-            if source.stream not in self.extent.names:
-                strange = self.extent.strange_input(self._names[source.stream])
-                self.ledger.findings.leave_out(f"positions of {strange}", len(places))
-                continue
-            records = [portion[place] for place in places]
-            offsets = np.array([record.offset for record in records], np.uint64)
-            rows = self.ledger.rows_of(source, offsets)
-            first, end = self.extent.first.get(source, 0), self.extent.end.get(source, 0)
-            inside = (offsets >= first) & (offsets < end)
-            excused = rows == NONE
-            if not self.extent.compacted:
-                excused &= np.array([record.reason == Reason.UNREADABLE for record in records], np.bool_) | within(
-                    self.ledger.unreadable, source, offsets
-                )
-            self.ledger.findings.excuse("positions whose records the input no longer has", inside, excused)
-            self.ledger.findings.examine("journal-foreign", int(inside.sum()))
-            self.ledger.findings.note(
-                "journal-foreign",
-                (
-                    f"{self.ledger.position_text(Position(source, records[place].offset))}: is {records[place].verdict.label}"
-                    for place in np.flatnonzero(inside & (rows == NONE)).tolist()
-                ),
-            )
-            known = np.flatnonzero(rows != NONE)
-            self._write(source, [records[place] for place in known.tolist()], rows[known], np.array(places)[known])
-        self._rank += len(portion)
+        rows = [self.table.row(Position(plain_source(each.source), each.offset)) for each in portion]
+        originals = [self.table.row(each.origin and each.origin.position) for each in portion]
+        inputs = self.table.present("input", [*rows, *originals])
+        prints = self.table.present("print", rows, "row, kind, fingerprint, look, is_read")
+        given_back, found = [], []
+        self.findings.leave_out(_NO_LONGER, 0)
+        for place, (record, row, original) in enumerate(zip(portion, rows, originals, strict=True)):
+            if plain_source(record.source) != record.source:
+                given_back += [(row, 0, 1)] if row in inputs else []
+            elif record.source.stream not in self.extent.names:
+                strange = self.extent.strange_input(self._names[record.source.stream])
+                self.findings.leave_out(f"positions of {strange}", 1)
+            else:
+                self._find(record, row in inputs)
+                if row is not None and row in inputs:
+                    known = original if original in inputs else ELSEWHERE
+                    found.append((row, 1, self._rank + place, *self._columns(record, known, prints.get(row))))
+        self.table.insert("given_back", given_back, "ON CONFLICT (row) DO UPDATE SET is_known = 1")
+        self.table.insert("journal", found, _TWICE)
 
-    def _note_given_back(self, source: Source, offsets: Sequence[int]) -> None:
-        rows = self.ledger.rows_of(source, np.array(offsets, np.uint64))
-        self.ledger.state["known_given_back"][rows[rows != NONE]] = 1
-
-    def _write(self, source: Source, records: Sequence[Record], rows: Rows, places: Rows) -> None:
-        if not len(rows):
-            return
-        state = self.ledger.state
-        self.ledger.note("journal-differs", rows[state["rank"][rows] != NONE], "stands twice in the index")
-        state["rank"][rows] = self._rank + places
-        state["journaled"][rows] = [record.verdict for record in records]
-        state["retired"][rows] = [record.forgotten or record.document is None for record in records]
-        if len(self._hosts):
-            entering = np.array([record.document is not None for record in records], np.bool_)
-            # The index knows hosts also of documents whose texts are not read.
-            unknown = ~entering | np.isin([record.version.host for record in records], self._hosts)
-            state["frame"][rows] = np.where(unknown, FRAME_UNKNOWN, 0)
-            self._note_frames(records, rows)
-        counting = [each.offset for each in records if each.document is not None and not each.forgotten]
-        if counting:
-            self._counting_from[source] = min(self._counting_from.get(source, counting[0]), *counting)
-        delivered = state["outputs"][rows] > 0
-        self.ledger.findings.examine("journal-differs", int(delivered.sum()))
-        self._compare(records, rows, delivered)
-
-    def _note_frames(self, records: Sequence[Record], rows: Rows) -> None:
-        for row, record in zip(rows.tolist(), records, strict=True):
-            if record.document is not None and record.document.frame:
-                self.prints.fingerprints[row, self.prints.words :] = record.document.frame
-                self.ledger.state["frame"][row] = FRAMED
-
-    def _compare(self, records: Sequence[Record], rows: Rows, delivered: Flags) -> None:
-        state = self.ledger.state[rows]
-        verdicts = np.array([record.verdict for record in records], np.uint8)
-        differs = delivered & (state["verdict"] != verdicts)
-        # A restored index may not have known the match when the page entered again.
-        keep_name = np.isin(state["verdict"], (Verdict.TEMPLATE, *EXTENDING))
-        name = "pages of templates, longer versions and new text that a restored index knows as unique alone"
-        self.ledger.findings.excuse(name, differs, keep_name & (verdicts == Verdict.UNIQUE))
-        self.ledger.note("journal-differs", rows[differs], "has another verdict in the index")
-        duplicate = delivered & ~differs & naming_originals(verdicts)
-        away = duplicate & (state["original"] >= 0) & (self._origins(records) != state["original"])
-        self.ledger.note("journal-differs", rows[away], "has another original in the index")
-        ids = np.array([0 if each.origin is None else digest_of_text(each.origin.id) for each in records], np.uint64)
-        # Restoring reads ids by earlier settings, perhaps not those of the output or its original.
-        by_now = state["by_other_settings"] == 0
-        originals = np.where(state["original"] >= 0, state["original"], rows)
-        named_by_now = by_now & (self.ledger.state["by_other_settings"][originals] == 0)
-        named_wrong = duplicate & named_by_now & (ids != state["original_id"])
-        self.ledger.note("journal-differs", rows[named_wrong], "names its original by another id")
-        distances = np.array([-1 if each.distance is None else each.distance for each in records], np.int16)
-        # A restored duplicate has lost its distance, which its output may still have.
-        wrong = duplicate & (distances != state["distance"]) & (distances != -1) & (state["distance"] != -1)
-        # A restored index measures by its own key, outputs by the key that decided them.
-        name = "distances that another key or other settings than those of now measured"
-        self.ledger.findings.excuse(name, wrong, ~named_by_now)
-        # A restored index learns frames in another order.
-        name = "distances in the frames of hosts, which a restored index may know otherwise"
-        self.ledger.findings.excuse(name, wrong, len(self._hosts) > 0)
-        self.ledger.note("journal-differs", rows[wrong], "has another distance in the index")
-        entered = np.array([each.document is not None for each in records], np.bool_)
-        ids = np.array(
-            [0 if each.document is None else digest_of_text(each.document.id) for each in records], np.uint64
+    def _find(self, record: Record, has_input: bool) -> None:
+        source, offset = record.source, record.offset
+        inside = self.extent.first.get(source, 0) <= offset < self.extent.end.get(source, 0)
+        excused = not has_input and (
+            self.extent.compacted
+            or record.reason == Reason.UNREADABLE
+            or within(self.unreadable, Position(source, offset))
         )
-        self.ledger.findings.examine("entry-differs", int(entered.sum()))
-        self.ledger.note(
-            "entry-differs", rows[delivered & entered & by_now & (ids != state["id"])], "entered under another id"
+        if inside and excused:
+            self.findings.leave_out(_NO_LONGER, 1)
+        elif inside:
+            self.findings.examine("journal-foreign", 1)
+            if not has_input:
+                where = self.table.position_text(Position(source, offset))
+                self.findings.note("journal-foreign", [f"{where}: is {record.verdict.label}"])
+
+    def _columns(
+        self, record: Record, original: int | None, print_: tuple[Any, ...] | None
+    ) -> tuple[int | bytes | None, ...]:
+        document, origin = record.document, record.origin
+        other_print = other_look = False
+        if document is not None and print_ is not None and print_[1] in (Kind.NEAR, Kind.EXACT):
+            _, kind, fingerprint, look, is_read = print_
+            packed = _words(document.fingerprint)
+            other_print = (packed, document.kind) != (fingerprint, kind)
+            other_look = bool(is_read) and document.kind == Kind.NEAR and document.look != (look or b"")
+        # The index knows hosts also of documents whose texts are not read.
+        has_frame = document is not None and bool(document.frame)
+        in_frame = bool(self.hosts) and (document is None or record.version.host in self.hosts or has_frame)
+        return (
+            *(int(record.verdict), record.forgotten or document is None, document is not None, in_frame),
+            *(-1 if record.distance is None else record.distance, original),
+            *(origin and text_bytes(origin.id), document and text_bytes(document.id), other_print, other_look),
+            _words(document.frame) if self.hosts and document and document.frame else None,
         )
-        self._compare_fingerprints(records, rows, delivered & entered)
-        standing = standing_for_themselves(verdicts)
-        self.ledger.note("entry-differs", rows[standing & ~entered], "stands for itself, and never entered")
 
-    def _compare_fingerprints(self, records: Sequence[Record], rows: Rows, compared: Flags) -> None:
-        places = np.flatnonzero(compared & (self.prints.kinds[rows] != NO_KIND))
-        documents = [document for place in places.tolist() if (document := records[place].document) is not None]
-        if not documents:
-            return
-        of_rows = rows[places]
-        fingerprints = np.array([document.fingerprint for document in documents], np.uint64)
-        kinds = np.array([document.kind for document in documents], np.uint8)
-        differs = (fingerprints != self.prints.fingerprints[of_rows, : self.prints.words]).any(axis=1) | (
-            kinds != self.prints.kinds[of_rows]
-        )
-        self.ledger.note("entry-differs", of_rows[differs], "entered with another fingerprint")
-        looks = np.frombuffer(b"".join(document.look for document in documents), np.uint8).reshape(len(documents), -1)
-        near = self.prints.read[of_rows] & (kinds == Kind.NEAR)
-        differs = near & (looks != self.prints.looks[of_rows]).any(axis=1)
-        self.ledger.note("entry-differs", of_rows[differs], "entered with another second look")
 
-    def _origins(self, records: Sequence[Record]) -> Rows:
-        """Rows of originals, int64 [n]; ELSEWHERE without one in the ledger."""
-        rows = self.ledger.rows_at([record.origin and record.origin.position for record in records])
-        return np.where(rows == NONE, ELSEWHERE, rows)
+def write_sources(
+    table: Table, reading: Reading, applied: Mapping[Source, int], *, strict_start: bool, expires: bool
+) -> None:
+    """Write how far each source is: after outputs and index were read.
 
-    def _unknown(self, applied: Mapping[Source, int], *, expires: bool) -> None:
-        for source, base, offsets in self.ledger.sources():
-            committed, behind = self.extent.committed.get(source, 0), applied.get(source, 0)
-            excused_below = self._counting_from.get(source, behind) if expires else 0
-            places = int(np.searchsorted(offsets, behind))
-            self.ledger.findings.leave_out(
-                "outputs that the index has yet to restore", max(0, int(np.searchsorted(offsets, committed)) - places)
-            )
-            for part in chunks(places):
-                rows = np.arange(part.start, part.stop) + base
-                state, at = self.ledger.state[rows], offsets[part]
-                unknown = state["journaled"] == NO_VERDICT
-                self.ledger.findings.examine("journal-missing", len(rows))
-                enters = standing_for_themselves(state["verdict"])
-                needed = unknown & (enters | ((at >= committed) & (state["outputs"] == 0)))
-                self.ledger.findings.leave_out(
-                    "outputs that enter nothing, and that a restored index does not know",
-                    (unknown & ~needed & (state["outputs"] > 0)),
-                )
-                self.ledger.findings.excuse("outputs that may have expired from the index", needed, at < excused_below)
-                self.ledger.note("journal-missing", rows[needed], "is not known to the index")
+    strict_start  whether the service was to begin at the first record; else those before the first output are excused
+    expires       whether positions before the first live entry may be unknown
+    """
+    table.execute("""
+        CREATE TABLE progress (
+            number INTEGER PRIMARY KEY, committed INTEGER, applied INTEGER, begun INTEGER, counting INTEGER
+        );
+        CREATE TABLE trimmed (number INTEGER, verdict INTEGER, below INTEGER, PRIMARY KEY (number, verdict));
+        CREATE TABLE placeholder (first INTEGER, stop INTEGER);
+    """)
+    for number, source in enumerate(table.sources):
+        first, stop = table.firsts[number : number + 2]
+
+        def row(offset: int, first: int = first, stop: int = stop) -> int:
+            return min(first + offset, stop)
+
+        committed, behind = reading.extent.committed.get(source, 0), applied.get(source, 0)
+        begun = 0 if strict_start else reading.begun.get(source, committed)
+        counting = "SELECT min(row) FROM journal WHERE row >= ? AND row < ? AND NOT is_retired"
+        live = table.one(counting, first, stop)[0] if expires else first
+        counted = row(behind) if live is None else live
+        table.insert("progress", [(number, row(committed), row(behind), row(begun), counted)])
+        below = reading.trimmed_below(source)
+        by_verdict = dict.fromkeys([NO_VERDICT], max(below.values())) | {
+            verdict: max(below[destination], below[destination_of(verdict, shadow=True)])
+            for verdict, destination in DESTINATIONS.items()
+        }
+        table.insert("trimmed", [(number, int(verdict), row(offset)) for verdict, offset in by_verdict.items()])
+        spans = reading.placeholders.get(source, ())
+        table.insert("placeholder", [(row(each.start), row(each.stop)) for each in spans])
+
+
+def _words(words: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(words)}Q", *words)
 
 
 def _digest_of_host(host: str) -> int:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Parameters, minhash
+from streamer.delivered.table import Rows, Words
 from streamer.fingerprint.methods.weights import present
-from streamer.verification.position_table import Rows, Words
 
 Keys = Callable[[Words], Words]
 """Fingerprints, uint64 [n, words] -> keys, uint64 [n, tables]; different tables have different keys."""

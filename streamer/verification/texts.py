@@ -2,24 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import xxhash
 
-from index import Kind, Parameters, Position, Verdict
+from index import Kind, Position, Verdict
+from streamer.delivered.table import Table, print_columns
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import MINOR, OTHER, RETURNED, SAME, SHARED, Reason, label
-from streamer.records.record import Record
 from streamer.transports.output_log import Output
-from streamer.verification.ledger import Ledger
-from streamer.verification.position_table import Flags, Rows, Words, column
-
-NO_KIND = 255
+from streamer.verification.findings import Findings
 
 _EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE)} | {
     label(Verdict.DUPLICATE, reason) for reason in (Reason.UPDATE_MINOR_SHORT_TEXT, Reason.RETURNED_SHORT_TEXT)
@@ -28,49 +23,11 @@ _FINER = {Verdict.DUPLICATE: (SAME, MINOR, RETURNED), Verdict.UPDATE: (OTHER,), 
 """Reasons that only the decision gives, by the fingerprint's."""
 
 _HASHES = 2**64
+_UNREAD = (None, None, None, None, None, 0)
+"""A print's columns without its text."""
+
 NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
 """Dead letters without decoding, by label: a record that ends the process, and one without bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prints:
-    """Comparable data of entries, row for row with the ledger.
-
-    fingerprints  uint64 [rows, words], as in the index; zeros if unknown
-    words         words in a fingerprint without its frame
-    kinds         uint8 [rows], NEAR or EXACT; NO_KIND without a fingerprint
-    looks         uint8 [rows, look bytes]
-    read          bool [rows], whether the text was read, and so the look is known
-    texts         uint64 [rows], digests; 0 if unknown
-    letters       uint32 [rows], the text's length; 0 if unknown
-
-    >>> prints = Prints.blank(folder, rows=2, parameters=Parameters(bits=128))
-    >>> prints.fingerprints.shape, prints.read.tolist()
-    ((2, 2), [False, False])
-    """
-
-    fingerprints: Words
-    words: int
-    kinds: npt.NDArray[np.uint8]
-    looks: npt.NDArray[np.uint8]
-    read: Flags
-    texts: Words
-    letters: npt.NDArray[np.uint32]
-
-    @classmethod
-    def blank(cls, folder: Path, rows: int, parameters: Parameters) -> "Prints":
-        """Columns in files."""
-        kinds = column(folder / "kinds", "u1", rows)
-        kinds[:] = NO_KIND
-        return cls(
-            column(folder / "fingerprints", "<u8", rows, parameters.stored_words),
-            parameters.words,
-            kinds,
-            column(folder / "looks", "u1", rows, parameters.look_bytes),
-            column(folder / "read", "?", rows),
-            column(folder / "texts", "<u8", rows),
-            column(folder / "letters", "<u4", rows),
-        )
 
 
 class Sample:
@@ -92,36 +49,36 @@ class Sample:
 
 @dataclass
 class TextCheck:
-    """Reads fingerprints from outputs, and for the sample also from texts.
+    """Reads fingerprints from outputs, and for the sample also from texts, into the table.
 
     by_headers  whether outputs carry fingerprints; if not, all texts are read
-
-    >>> from streamer.verification.findings import Findings
-    >>> from streamer.verification.ledger import LedgerWriter
-    >>> ledger, prints = LedgerWriter(folder).finish({}, Findings()), Prints.blank(folder, 0, Parameters())
-    >>> TextCheck(ledger, prints, None, None, Sample(0.1), True).add([], np.zeros(0, np.int64))
-    >>> ledger.findings.counts["texts read"]
-    0
     """
 
-    _ledger: Ledger
-    _prints: Prints
+    _table: Table
+    _findings: Findings
+    _words: int
     _decoder: Decoder
     _scheme: Scheme
     _sample: Sample
     _by_headers: bool
 
-    def add(self, outputs: Sequence[Output], rows: Rows) -> None:
-        """Note the outputs' fingerprints for these rows, int64 [n]."""
-        if self._by_headers:
-            self._note_headers(outputs, rows)
+    def add(self, outputs: Sequence[tuple[Output, int]]) -> None:
+        """Note fingerprints from outputs, each with its row."""
+        prints = {row: print_ for each, row in outputs if self._by_headers and (print_ := self._of_headers(each, row))}
         chosen = [
-            place
-            for place, each in enumerate(outputs)
+            (each, row)
+            for each, row in outputs
             if each.headers.reason not in NOT_TO_BE_READ and (not self._by_headers or self._is_in_sample(each))
         ]
-        if chosen:
-            self._read([outputs[place] for place in chosen], rows[chosen])
+        texts, rows = self._of_texts(chosen) if chosen else {}, []
+        if not self._by_headers:
+            rows = [(row, *columns, True, None, None, None, None) for row, columns in texts.items()]
+        else:
+            for row in prints | texts:
+                kind, fingerprint = prints.get(row, (None, None))
+                rest = texts.get(row, _UNREAD)[2:]
+                rows.append((row, kind, fingerprint, *rest, row in texts, None, None, None, None))
+        self._table.insert("print", rows, replacing=True)
 
     def _is_in_sample(self, output: Output) -> bool:
         headers = output.headers
@@ -132,47 +89,30 @@ class TextCheck:
         )
         return position is not None and self._sample.has(position)
 
-    def _note_headers(self, outputs: Sequence[Output], rows: Rows) -> None:
-        digits = self._prints.words * 16
-        places, words = [], []
-        for place, each in enumerate(outputs):
-            headers = each.headers
-            if headers.verdict is None or not (headers.verdict.stands_for_itself or headers.verdict.names_original):
-                continue
-            try:
-                words.append(from_hexadecimal(headers.fingerprint or "", digits * 4))
-                places.append(place)
-            except ValueError:
-                where = self._ledger.text(int(rows[place]))
-                self._ledger.findings.note("fingerprint", [f"{where}: names no fingerprint of {digits} digits"])
-        if places:
-            self._prints.fingerprints[rows[places], : self._prints.words] = np.concatenate(words)
-            self._prints.kinds[rows[places]] = [
-                Kind.EXACT if outputs[place].headers.reason in _EXACT else Kind.NEAR for place in places
-            ]
+    def _of_headers(self, output: Output, row: int) -> tuple[int, bytes] | None:
+        headers = output.headers
+        if headers.verdict is None or not (headers.verdict.stands_for_itself or headers.verdict.names_original):
+            return None
+        try:
+            fingerprint = from_hexadecimal(headers.fingerprint or "", self._words * 64).tobytes()
+        except ValueError:
+            problem = f"{self._table.text(row)}: names no fingerprint of {self._words * 16} digits"
+            self._findings.note("fingerprint", [problem])
+            return None
+        return int(Kind.EXACT if headers.reason in _EXACT else Kind.NEAR), fingerprint
 
-    def _read(self, outputs: Sequence[Output], rows: Rows) -> None:
-        records: list[Record] = [each.record for each in outputs if each.record is not None]
-        documents = self._decoder.decode(records)
+    def _of_texts(self, outputs: Sequence[tuple[Output, int]]) -> dict[int, tuple[Any, ...]]:
+        documents = self._decoder.decode([each.record for each, _ in outputs if each.record is not None])
         fingerprints = fingerprint_documents(self._scheme, documents)
         digits = hexadecimal(fingerprints.kinds, fingerprints.fingerprints)
-        self._ledger.findings.counts["texts read"] += len(rows)
-        self._ledger.findings.examine("fingerprint", len(rows))
-        for place, (output, document) in enumerate(zip(outputs, documents, strict=True)):
-            kind, reason = int(fingerprints.kinds[place]), int(fingerprints.reasons[place])
-            if problem := self._problem(output, document, digits[place], kind, reason):
-                self._ledger.findings.note("fingerprint", [f"{self._ledger.text(int(rows[place]))}: {problem}"])
-        has_fingerprint = (fingerprints.kinds == Kind.NEAR) | (fingerprints.kinds == Kind.EXACT)
-        if not self._by_headers:
-            self._prints.fingerprints[rows, : self._prints.words] = fingerprints.fingerprints
-            self._prints.kinds[rows] = np.where(has_fingerprint, fingerprints.kinds, NO_KIND)
-        if fingerprints.looks is not None:
-            self._prints.looks[rows] = fingerprints.looks
-        if fingerprints.digests is not None:
-            self._prints.texts[rows] = fingerprints.digests[:, 0]
-        if fingerprints.lengths is not None:
-            self._prints.letters[rows] = fingerprints.lengths
-        self._prints.read[rows] = True
+        self._findings.counts["texts read"] += len(outputs)
+        self._findings.examine("fingerprint", len(outputs))
+        kinds = fingerprints.kinds.tolist()
+        for place, ((output, row), document) in enumerate(zip(outputs, documents, strict=True)):
+            reason = int(fingerprints.reasons[place])
+            if problem := self._problem(output, document, digits[place], kinds[place], reason):
+                self._findings.note("fingerprint", [f"{self._table.text(row)}: {problem}"])
+        return {row: columns for (_, row), columns in zip(outputs, print_columns(fingerprints), strict=True)}
 
     def _problem(
         self, output: Output, document: Document | DeadLetter, fingerprint: str | None, kind: int, reason: int

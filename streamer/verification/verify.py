@@ -11,22 +11,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from index import Index, Parameters
+from streamer.delivered.table import Table, opened
 from streamer.errors import NoDocuments
 from streamer.fingerprint.scheme import Scheme, key_for, measure_of, scheme_with_parameters, settings_digest
 from streamer.records.decode import Decoder
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import Extent, OutputLog
-from streamer.verification.comparison import Comparison
-from streamer.verification.delivered import DeliveredCheck
+from streamer.verification import checks
+from streamer.verification.comparison import Comparison, measure
 from streamer.verification.findings import Findings
-from streamer.verification.journal import JournalCheck
-from streamer.verification.ledger import Ledger, LedgerWriter
-from streamer.verification.originals import check_originals
-from streamer.verification.position_table import places_by
-from streamer.verification.similarity import SimilarityCheck, check_lengths
-from streamer.verification.texts import Prints, Sample, TextCheck
+from streamer.verification.journal import JournalReading, write_sources
+from streamer.verification.outputs import Reading
+from streamer.verification.texts import Sample, TextCheck
 from streamer.verification.uniques import UniquesCheck
-from streamer.verification.updates import check_updates
 
 Item = TypeVar("Item")
 
@@ -87,58 +84,74 @@ class _Verification:
 
     def run(self) -> Findings:
         extent = extent_of(self._output_log, self._progress, "to verify")
-        ledger = self._ledger(extent)
-        prints = Prints.blank(self._folder, len(ledger), self._index.parameters)
-        share = self._share(len(ledger))
-        delivered = self._read_outputs(ledger, extent, prints, share)
-        self._read_index(ledger, extent, prints)
-        delivered.finish(strict_start=self._settings.recovery.first_start == "earliest")
-        check_originals(ledger, self._index.parameters.insert)
-        # Earlier settings may have been less strict than these, but not than the index's.
-        comparison, measure = Comparison(prints, self._index.parameters), measure_of(self._settings, self._deciding)
-        check_updates(ledger, comparison)
-        limits = self._settings.index
-        check_lengths(ledger, comparison, measure, passes=limits.longer == "pass", new_max=limits.new_max)
-        with self._progress("comparing duplicates with their originals", len(ledger)) as done:
-            SimilarityCheck(ledger, comparison).run(done)
-        with self._progress("comparing unique documents with each other", len(ledger)) as done:
-            UniquesCheck(ledger, Comparison(prints, self._deciding), share >= 1).run(self._folder, done)
+        with opened(self._folder / "delivered", extent) as table:
+            reading = self._reading(table, extent)
+            for records in shown(self._output_log.inputs(), self._progress, "reading the input", extent.inputs):
+                reading.add_input(records)
+            share = self._share()
+            reading.texts = self._text_check(table, share)
+            for outputs in shown(self._output_log.outputs(), self._progress, "reading the outputs", extent.outputs):
+                reading.add(outputs)
+                self._findings.counts["outputs"] += len(outputs)
+            has_hosts = self._read_index(table, reading)
+            self._check(table, reading, has_hosts=has_hosts)
+            with self._progress("comparing unique documents with each other", None) as done:
+                deciding = Comparison(self._deciding)
+                UniquesCheck(table, self._findings, deciding, share >= 1, self._folder).run(done)
         return self._findings
 
-    def _share(self, rows: int) -> float:
+    def _share(self) -> float:
         if self._sample is None or self._index.parameters.look is not None or not self._output_log.has_headers:
             return 1.0
-        return min(1.0, self._sample / max(rows, 1))
+        return min(1.0, self._sample / max(self._findings.counts["input"], 1))
 
-    def _ledger(self, extent: Extent) -> Ledger:
-        writer = LedgerWriter(self._folder)
-        for records in shown(self._output_log.inputs(), self._progress, "reading the input", extent.inputs):
-            for record in records:
-                if record.lost is not None:
-                    writer.note_unreadable(record.source, range(record.offset, record.offset + record.lost.offsets))
-            readable = [record for record in records if record.lost is None]
-            for source, places in places_by(record.source for record in readable).items():
-                writer.add(source, [readable[place] for place in places])
-            self._findings.counts["input"] += len(readable)
-        return writer.finish(extent.names, self._findings)
+    def _text_check(self, table: Table, share: float) -> TextCheck:
+        decoder, words, by_headers = (
+            Decoder(self._settings.decode),
+            self._index.parameters.words,
+            self._output_log.has_headers,
+        )
+        return TextCheck(table, self._findings, words, decoder, self._scheme, Sample(share), by_headers)
 
-    def _read_outputs(self, ledger: Ledger, extent: Extent, prints: Prints, share: float) -> DeliveredCheck:
-        has_headers = self._output_log.has_headers
-        texts = TextCheck(ledger, prints, Decoder(self._settings.decode), self._scheme, Sample(share), has_headers)
-        names = self._index.stream_names()
+    def _reading(self, table: Table, extent: Extent) -> Reading:
+        names, has_headers = self._index.stream_names(), self._output_log.has_headers
         # Verdicts over files name an original by its file.
         streams = names if has_headers else names | {name: name for name in names.values()}
-        digest = settings_digest(self._settings, self._scheme.stamp())
-        longer_min = self._settings.index.longer_min
-        check = DeliveredCheck(ledger, extent, streams, texts, digest, longer_min, has_headers)
-        for outputs in shown(self._output_log.outputs(), self._progress, "reading the outputs", extent.outputs):
-            check.add(outputs)
-            self._findings.counts["outputs"] += len(outputs)
-        return check
+        digest, longer_min = settings_digest(self._settings, self._scheme.stamp()), self._settings.index.longer_min
+        texts = self._text_check(table, 1.0)
+        return Reading(table, extent, self._findings, streams, texts, digest, longer_min, has_headers)
 
-    def _read_index(self, ledger: Ledger, extent: Extent, prints: Prints) -> None:
+    def _read_index(self, table: Table, reading: Reading) -> bool:
         statistics, retention = self._index.statistics(), self._settings.index
         expires = bool(retention.entries_max or retention.age_max_hours or statistics.expired_below)
-        check = JournalCheck(ledger, extent, prints)
+        journal = JournalReading(table, reading.extent, self._findings, reading.unreadable)
         with self._progress("reading the index", statistics.journal_rows) as done:
-            check.run(self._index, expires=expires, progress=done)
+            applied = journal.run(self._index, done)
+        strict_start = self._settings.recovery.first_start == "earliest"
+        write_sources(table, reading, applied, strict_start=strict_start, expires=expires)
+        return bool(journal.hosts)
+
+    def _check(self, table: Table, reading: Reading, *, has_hosts: bool) -> None:
+        parameters, limits = self._index.parameters, self._settings.index
+        measured = measure_of(self._settings, self._deciding)
+        by_now = f"o.settings IN ('', '{reading.settings_digest}')"
+        known = checks.KNOWN if parameters.look is None else checks.KNOWN_AND_READ
+        # Earlier settings may have been less strict than these, but not than the index's.
+        with self._progress("comparing duplicates with their originals", None):
+            measure(table, Comparison(parameters), known)
+            too_long = 1 + measured.longer_min if limits.longer == "pass" else float("inf")
+            groups = (
+                checks.journal(by_now, has_hosts=has_hosts),
+                checks.unknown(),
+                checks.inputs(),
+                checks.given_back(),
+                checks.originals(by_now, only_unique=parameters.insert == "unique"),
+                checks.updates(known),
+                checks.lengths(by_now, of_shingles=measured.of_shingles, too_long=too_long, new_max=limits.new_max),
+                checks.similarities(known, by_now, by_similarity=parameters.by_similarity),
+            )
+            for group in groups:
+                group.run(table, self._findings)
+        self._findings.counts["in flight"], yet = table.one(checks.IN_FLIGHT)
+        self._findings.leave_out("outputs that the index has yet to restore", yet)
+        reading.look_for_unreadable(strict_start=self._settings.recovery.first_start == "earliest")

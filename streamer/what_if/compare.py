@@ -7,33 +7,36 @@
 """
 
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from index import NO_DISTANCE, Position, Verdict, errors, naming_originals
+from index import Entries, Position, Verdict, errors
+from index.tools import Snapshot, portions, snapshot
+from streamer.delivered.table import Delivered, Table, blobs, opened, print_columns, text_bytes, text_of
 from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.scheme import measure_of, scheme_with_parameters
 from streamer.index_admin.tools import key_in_place, open_for_reading
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.output_headers import OutputHeaders
-from streamer.records.reason import Reason
-from streamer.records.record import Record
+from streamer.records.output_headers import OutputHeaders, parse_headers
+from streamer.records.record import Destination, Record
 from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
 from streamer.text.normalisation import Normaliser
 from streamer.transports.output_log import Extent, OutputLog
-from streamer.verification.position_table import NO_VERDICT, NONE, Rows, chunks
 from streamer.verification.texts import NOT_TO_BE_READ
 from streamer.verification.verify import Progress, extent_of, shown
-from streamer.what_if.differences import Decided, Differences, drops
-from streamer.what_if.documents import Documents, DocumentsWriter
-from streamer.what_if.order import again, order_of, ranks_in
+from streamer.what_if.differences import Differences
+from streamer.what_if.order import SCHEMA, write_order
 from streamer.what_if.sentence_file import SentenceFile
+
+ROWS_AT_ONCE = 4_096
+
+_UNKNOWN = parse_headers((), Destination.UNIQUE)
+"""Headers for a document that only the input has."""
 
 
 @contextmanager
@@ -44,105 +47,136 @@ def compared(settings: Settings, output_log: OutputLog, progress: Progress) -> I
     IndexDamagedError, SettingsError, and the output log's errors.
     """
     with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
-        yield _Comparison(settings, output_log, progress, Path(folder)).run()
+        extent = extent_of(output_log, progress, "to compare with")
+        with opened(Path(folder) / "delivered", extent) as table:
+            yield _Comparison(settings, output_log, progress, Path(folder), table).run(extent)
 
 
 class _Comparison:
-    def __init__(self, settings: Settings, output_log: OutputLog, progress: Progress, folder: Path) -> None:
+    def __init__(
+        self, settings: Settings, output_log: OutputLog, progress: Progress, folder: Path, table: Table
+    ) -> None:
         self._settings = settings
         self._of_other_index = settings.replaced(index={"directory": folder / "index"})
-        self._output_log, self._progress, self._folder = output_log, progress, folder
+        self._output_log, self._progress, self._table = output_log, progress, table
         self._decoder = Decoder(settings.decode)
         self._scheme, self._parameters = scheme_with_parameters(settings, key_in_place(settings)[0])
         self._measure = measure_of(settings, self._parameters)
         self._sentences = SentenceFile(folder / "sentences", Normaliser(settings.fingerprint))
 
-    def run(self) -> Differences:
-        documents = self._read(extent_of(self._output_log, self._progress, "to compare with"))
-        ranks, journaled = self._ranks(documents)
-        originals = documents.originals()
-        order = order_of(documents, ranks, originals)
-        # An update is unique even without a readable older version; but now it would be no update.
-        counted = order[~(naming_originals(documents.rows["verdict"]) & (originals == NONE))[order]]
-        rows, doubled = documents.rows, int(again(documents).sum())
-        left_out = Counter(
-            {
-                "came out more than once": doubled,
-                "whose original can no longer be read": len(documents) - len(counted) - doubled,
-            }
-        )
-        verdicts = np.where(rows["verdict"] == NO_VERDICT, journaled, rows["verdict"])
-        delivered = Decided(verdicts, rows["distance"], originals, rows["by_similarity"])
-        of_unknown_order = int(np.count_nonzero(ranks[counted] == NONE))
-        other = self._decided(documents, order)
-        sentences = self._sentences.lost(counted, (~drops(delivered), ~drops(other)))
-        return Differences(documents, counted, delivered, other, of_unknown_order, +left_out, sentences)
+    def run(self, extent: Extent) -> Differences:
+        self._table.execute(SCHEMA)
+        self._read(extent)
+        self._read_index()
+        write_order(self._table)
+        self._decide()
+        differences = Differences(self._table, self._measure.by_similarity)
+        differences.sentences = self._sentences.lost(differences.kept(self._sentences.documents))
+        return differences
 
-    def _read(self, extent: Extent) -> Documents:
-        with DocumentsWriter(self._folder, self._parameters, extent.names) as writer:
-            for outputs in shown(self._output_log.outputs(), self._progress, "reading the outputs", extent.outputs):
-                chosen = [
-                    (each.record, each.headers)
-                    for each in outputs
-                    if each.record is not None and each.record.offset < extent.committed.get(each.record.source, 0)
-                    # A given-back document appears with its earlier verdict too.
-                    if each.headers.verdict is not Verdict.GIVEN_BACK
-                ]
-                self._add(writer, [record for record, _ in chosen], [headers for _, headers in chosen])
-            if extent.trimmed:
-                self._read_input(writer, extent)
-            return writer.documents()
-
-    def _read_input(self, writer: DocumentsWriter, extent: Extent) -> None:
-        delivered = writer.documents()
-        for records in shown(self._output_log.inputs(), self._progress, "reading the input", extent.inputs):
-            rows = delivered.rows_at([Position(record.source, record.offset) for record in records])
-            chosen = [
-                record
-                for record, row in zip(records, rows.tolist(), strict=True)
-                if row == NONE and record.lost is None and record.offset < extent.committed.get(record.source, 0)
-            ]
-            self._add(writer, chosen, [None] * len(chosen))
-
-    def _add(self, writer: DocumentsWriter, records: Sequence[Record], headers: Sequence[OutputHeaders | None]) -> None:
-        if not records:
+    def _read(self, extent: Extent) -> None:
+        for outputs in shown(self._output_log.outputs(), self._progress, "reading the outputs", extent.outputs):
+            # A given-back document appears with its earlier verdict too.
+            ours = [each for each in outputs if each.headers.verdict is not Verdict.GIVEN_BACK]
+            self._add([(each.record, each.headers) for each in ours if each.record is not None], extent)
+        if not extent.trimmed:
             return
-        readable = [place for place, each in enumerate(headers) if each is None or each.reason not in NOT_TO_BE_READ]
+        for records in shown(self._output_log.inputs(), self._progress, "reading the input", extent.inputs):
+            rows = [self._table.row(Position(record.source, record.offset)) for record in records]
+            delivered = self._table.present("output", rows)
+            lost = [
+                (record, None)
+                for record, row in zip(records, rows, strict=True)
+                if row not in delivered and record.lost is None
+            ]
+            self._add(lost, extent)
+
+    def _add(self, found: Sequence[tuple[Record, OutputHeaders | None]], extent: Extent) -> None:
+        found = [each for each in found if each[0].offset < extent.committed.get(each[0].source, 0)]
+        if not found:
+            return
+        records = [record for record, _ in found]
+        readable = [record for record, headers in found if headers is None or headers.reason not in NOT_TO_BE_READ]
+        decoded = iter(self._decoder.decode(readable))
         documents: list[Document | DeadLetter] = [
-            DeadLetter(
-                NOT_TO_BE_READ.get("" if each is None else each.reason, Reason.POISON), "", each.id if each else None
-            )
-            for each in headers
+            next(decoded)
+            if headers is None or headers.reason not in NOT_TO_BE_READ
+            else DeadLetter(NOT_TO_BE_READ[headers.reason], "", headers.id)
+            for _, headers in found
         ]
-        for place, document in zip(readable, self._decoder.decode([records[place] for place in readable]), strict=True):
-            documents[place] = document
-        entries = entries_of(records, documents, fingerprint_documents(self._scheme, documents))
-        writer.add(entries, [record.timestamp_ms for record in records], headers)
+        fingerprints = fingerprint_documents(self._scheme, documents)
+        entries = entries_of(records, documents, fingerprints)
+        delivered, prints = [], []
+        for place, ((record, headers), columns) in enumerate(zip(found, print_columns(fingerprints), strict=True)):
+            row, told = self._table.row(Position(record.source, record.offset)), headers or _UNKNOWN
+            assert row is not None, "a committed offset has a row"
+            names = told.verdict is not None and told.verdict.names_original
+            original = self._table.row(told.original) if names else None
+            delivered.append(Delivered(row, told, original, record.timestamp_ms, self._sentences.documents + place))
+            host = entries.hosts[place] if entries.hosts else None
+            names_of = text_bytes(entries.ids[place]), text_bytes(host)
+            named = entries.named is None or bool(entries.named[place])
+            prints.append((row, *columns, True, int(entries.times_ms[place]), named, *names_of))
+        self._table.add_outputs(delivered)
+        self._table.insert("print", prints, "ON CONFLICT (row) DO NOTHING")
         self._sentences.add([each.text if isinstance(each, Document) else "" for each in documents])
 
-    def _ranks(self, documents: Documents) -> tuple[Rows, npt.NDArray[np.uint8]]:
+    def _read_index(self) -> None:
+        """Write each document's place in the index's log, and its verdict there. Raises IndexDamagedError."""
+
+        def operation(taken: Snapshot) -> None:
+            rank = 0
+            for portion in portions(taken.records(), ROWS_AT_ONCE):
+                rows = [
+                    (row, rank + place, int(each.verdict))
+                    for place, each in enumerate(portion)
+                    if (row := self._table.row(Position(each.source, each.offset))) is not None
+                ]
+                self._table.insert("journal", rows, replacing=True)
+                rank += len(portion)
+
         try:
             with open_for_reading(self._settings) as index, self._progress("reading the index", None):
-                return ranks_in(index, documents)
+                snapshot(index, operation)
         except errors.IndexMissingError:
-            return np.full(len(documents), NONE), np.full(len(documents), NO_VERDICT, np.uint8)
+            return
 
-    def _decided(self, documents: Documents, order: Rows) -> Decided:
-        count = len(documents)
-        verdicts, distances = np.full(count, NO_VERDICT, np.uint8), np.full(count, NO_DISTANCE, np.int16)
-        originals, news, measure = np.full(count, NONE), np.full(count, np.nan), self._measure
+    def _decide(self) -> None:
+        (count,) = self._table.one("SELECT count(*) FROM ordered")
+        query = """SELECT place, number, kind, print.reason, fingerprint, look, digests, letters, time_ms, named, id, host
+            FROM ordered JOIN print USING (row) ORDER BY place"""
         with (
             open_index(self._of_other_index, self._scheme) as index,
-            self._progress("deciding by the other settings", len(order)) as done,
+            self._progress("deciding by the other settings", count) as done,
         ):
-            for part in chunks(len(order), self._settings.batch.records_max):
-                rows = order[part]
-                entries = documents.entries(rows, part.start)
-                decisions = index.admit(entries, dict.fromkeys(entries.sources, part.stop))
-                verdicts[rows], distances[rows] = decisions.verdicts, decisions.distances
-                news[rows] = measure.news(decisions)
-                originals[rows] = [
-                    NONE if position is None else order[position.offset] for position in decisions.original_positions
-                ]
-                done(part.stop)
-        return Decided(verdicts, distances, originals, np.full(count, measure.by_similarity), news)
+            for portion in self._table.portions(query, size=self._settings.batch.records_max):
+                first, stop = portion[0][0], portion[-1][0] + 1
+                entries = self._entries(portion)
+                decisions = index.admit(entries, dict.fromkeys(entries.sources, stop))
+                news = self._measure.news(decisions).tolist()
+                originals = [None if each is None else each.offset for each in decisions.original_positions]
+                columns = decisions.verdicts.tolist(), decisions.distances.tolist(), originals, news
+                self._table.insert("decided", zip(range(first, stop), *columns, strict=True))
+                done(stop)
+
+    def _entries(self, portion: Sequence[tuple[Any, ...]]) -> Entries:
+        """Rows as a batch, whose offsets are their places."""
+        columns = tuple(zip(*portion, strict=True))
+        places, numbers, kinds, reasons, fingerprints, looks, digests, letters, times_ms, named, ids, hosts = columns
+        chosen, source_numbers = np.unique(np.array(numbers, np.uint32), return_inverse=True)
+        width = self._parameters.look_bytes
+        return Entries(
+            sources=tuple(self._table.sources[number] for number in chosen.tolist()),
+            source_numbers=source_numbers.astype(np.uint32),
+            offsets=np.array(places, np.uint64),
+            kinds=np.array(kinds, np.uint8),
+            reasons=np.array(reasons, np.uint8),
+            fingerprints=blobs(fingerprints, np.uint64, self._parameters.words),
+            times_ms=np.array(times_ms, np.int64),
+            ids=[text_of(each) for each in ids],
+            looks=blobs(looks, np.uint8, width) if width else None,
+            hosts=[text_of(each) for each in hosts],
+            named=np.array(named, np.bool_),
+            digests=blobs(digests, np.uint64, 2),
+            lengths=np.array(letters, np.uint32),
+        )

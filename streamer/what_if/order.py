@@ -1,67 +1,46 @@
 """The order for deciding delivered documents again: the original index's, as far as known."""
 
-import numpy as np
-import numpy.typing as npt
+from streamer.delivered.table import NAMING, STANDING, Table
 
-from index import Index, Position, naming_originals, standing_for_themselves
-from index.tools import Snapshot, portions, snapshot
-from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows
-from streamer.what_if.documents import Documents
+SCHEMA = """
+CREATE TABLE journal (row INTEGER PRIMARY KEY, rank INTEGER, verdict INTEGER);
+CREATE TABLE placed (
+    row INTEGER PRIMARY KEY, number INTEGER, place INTEGER, is_unknown INTEGER, time_ms INTEGER, original INTEGER, naming INTEGER
+);
+CREATE TABLE ordered (place INTEGER PRIMARY KEY, row INTEGER, number INTEGER, is_counted INTEGER, is_unknown INTEGER);
+CREATE TABLE decided (place INTEGER PRIMARY KEY, verdict INTEGER, distance INTEGER, original INTEGER, new REAL);
+"""
+"""journal: place in the index's log and verdict there. ordered: each decidable document. decided: by the other settings.
 
-ROWS_AT_ONCE = 4_096
+`number` is a source's. In `decided` originals are places.
+"""
+
+# Documents without a timestamp come in source order: inputs were read one after the other.
+_PLACE = """
+INSERT INTO placed
+SELECT o.row, source.number, max(coalesce(j.rank, -1)) OVER earlier, j.rank IS NULL,
+    max(iif(o.arrived_ms > 0, o.arrived_ms, source.number)) OVER earlier, original.row, o.verdict IN {naming}
+FROM source CROSS JOIN output o ON o.row >= source.first AND o.row < source.stop
+LEFT JOIN journal j ON j.row = o.row LEFT JOIN output original ON original.row = o.original
+WINDOW earlier AS (PARTITION BY source.number ORDER BY o.row);
+UPDATE placed SET place = rank FROM journal WHERE journal.row = placed.row
+"""
+# An update needs its older version's decision, if readable; else it is a new page. It is counted only in the first case.
+_ORDER = """
+INSERT INTO ordered
+SELECT row_number() OVER (ORDER BY
+        max(p.place, coalesce(original.place, -1)), p.is_unknown, max(p.time_ms, coalesce(original.time_ms, p.time_ms)),
+        p.naming AND o.verdict NOT IN {standing}, p.row
+    ) - 1, p.row, p.number, NOT p.naming OR p.original IS NOT NULL, p.is_unknown
+FROM placed p JOIN output o USING (row) LEFT JOIN placed original ON original.row = p.original AND p.is_unknown
+WHERE NOT p.naming OR p.original IS NOT NULL OR o.verdict IN {standing}
+"""
 
 
-def ranks_in(index: Index, documents: Documents) -> tuple[Rows, npt.NDArray[np.uint8]]:
-    """Each document's place in an index's log, or NONE; and its verdict there, or NO_VERDICT. Raises IndexDamagedError."""
-    ranks, verdicts = np.full(len(documents), NONE), np.full(len(documents), NO_VERDICT, np.uint8)
-
-    def operation(taken: Snapshot) -> None:
-        read = 0
-        for portion in portions(taken.records(), ROWS_AT_ONCE):
-            rows = documents.rows_at([Position(record.source, record.offset) for record in portion])
-            known = np.flatnonzero(rows != NONE)
-            ranks[rows[known]] = known + read
-            verdicts[rows[known]] = [portion[place].verdict for place in known.tolist()]
-            read += len(portion)
-
-    snapshot(index, operation)
-    return ranks, verdicts
-
-
-def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
-    """All decidable documents, each once, in decision order.
-
-    ranks      int64 [n], place in the index's log; NONE if unknown
-    originals  int64 [n], row of the original; NONE without one
+def write_order(table: Table) -> None:
+    """Write all decidable documents, each once, in decision order.
 
     Documents unknown to the index follow their source's known ones, by timestamp, and a duplicate follows its original.
     A document whose original is unreadable is left out.
     """
-    rows, by_position = documents.rows, documents.by_position()
-    sources, offsets, arrived_ms = (np.ascontiguousarray(rows[name]) for name in ("source", "offset", "arrived_ms"))
-    known = ranks != NONE
-    after, times = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    for part in np.split(by_position, np.flatnonzero(np.diff(sources[by_position])) + 1):
-        after[part] = np.maximum.accumulate(ranks[part]) if len(part) else 0
-        arrived = arrived_ms[part]
-        # Inputs without timestamps were read one after the other.
-        times[part] = np.maximum.accumulate(np.where(arrived > 0, arrived, sources[part]))
-    places = np.where(known, ranks, after)
-    behind = np.flatnonzero(~known & (originals != NONE))
-    places[behind] = np.maximum(places[behind], places[originals[behind]])
-    times[behind] = np.maximum(times[behind], times[originals[behind]])
-    # An update needs its older version's decision, if readable; else it is a new page.
-    naming = naming_originals(rows["verdict"]) & ~standing_for_themselves(rows["verdict"])
-    order: Rows = np.lexsort((offsets, sources, naming, times, ~known, places))
-    left_out = again(documents) | (naming & (originals == NONE))
-    decidable: Rows = order[~left_out[order]]
-    return decidable
-
-
-def again(documents: Documents) -> Flags:
-    """Whether an earlier row has the same position."""
-    rows, by_position = documents.rows, documents.by_position()
-    again = np.zeros(len(rows), np.bool_)
-    same = (np.diff(rows["source"][by_position]) == 0) & (np.diff(rows["offset"][by_position]) == 0)
-    again[by_position[1:][same]] = True
-    return again
+    table.execute(";".join(each.format(naming=NAMING, standing=STANDING) for each in (_PLACE, _ORDER)))

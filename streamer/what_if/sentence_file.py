@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from streamer.delivered.table import Flags
 from streamer.evaluation.sentences import Sentences, SentencesLost, sentences_of
 from streamer.text.normalisation import Normaliser
-from streamer.verification.position_table import Flags, Rows, chunks, mapped
 
 _SENTENCE = np.dtype([("document", "<u4"), ("hash", "<u8")])
 _AT_ONCE = 2**18
@@ -19,31 +19,35 @@ class SentenceFile:
     >>> from streamer.settings.settings import Fingerprint
     >>> file = SentenceFile(folder / "sentences", Normaliser(Fingerprint()))
     >>> file.add(["One. Two.", "Two."])
-    >>> file.lost(np.arange(2), (np.array([True, False]), np.array([False, True])))
+    >>> file.lost((np.array([True, True]), np.array([True, False]), np.array([False, True])))
     (SentencesLost(distinct=2, lost=0, one_in=1), SentencesLost(distinct=2, lost=1, one_in=1))
     """
 
     def __init__(self, path: Path, normaliser: Normaliser) -> None:
-        self._path, self._normaliser, self._documents = path, normaliser, 0
+        self._path, self._normaliser, self.documents = path, normaliser, 0
         path.touch()
 
     def add(self, texts: Sequence[str]) -> None:
         """Add the next documents' texts."""
         hashes, bounds = sentences_of(texts, self._normaliser)
         rows = np.empty(len(hashes), _SENTENCE)
-        rows["document"] = np.repeat(np.arange(len(texts)) + self._documents, np.diff(bounds))
+        rows["document"] = np.repeat(np.arange(len(texts)) + self.documents, np.diff(bounds))
         rows["hash"] = hashes
-        self._documents += len(texts)
+        self.documents += len(texts)
         with self._path.open("ab") as file:
             file.write(rows.tobytes())
 
-    def lost(self, counted: Rows, kept: tuple[Flags, Flags]) -> tuple[SentencesLost, SentencesLost]:
-        """Counted rows' sentences that no kept document holds, for both choices, bool [n]."""
-        is_counted, rows = np.zeros(self._documents, np.bool_), mapped(self._path, _SENTENCE)
-        is_counted[counted] = True
+    def lost(self, flags: tuple[Flags, Flags, Flags]) -> tuple[SentencesLost, SentencesLost]:
+        """Sentences that no kept document holds, for two choices.
+
+        flags  bool [documents] thrice: which documents are counted, and which are kept by each choice
+        """
+        counted, *kept = flags
         seen = Sentences(), Sentences()
-        for part in chunks(len(rows), _AT_ONCE):
-            chosen = rows[part][is_counted[rows[part]["document"]]]
-            for sentences, flags in zip(seen, kept, strict=True):
-                sentences.add(np.ascontiguousarray(chosen["hash"]), flags[chosen["document"]])
+        with self._path.open("rb") as file:
+            while octets := file.read(_AT_ONCE * _SENTENCE.itemsize):
+                rows = np.frombuffer(octets, _SENTENCE)
+                chosen = rows[counted[rows["document"]]]
+                for sentences, each in zip(seen, kept, strict=True):
+                    sentences.add(np.ascontiguousarray(chosen["hash"]), each[chosen["document"]])
         return seen[0].lost(), seen[1].lost()

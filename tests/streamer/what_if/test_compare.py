@@ -173,6 +173,17 @@ def test_what_an_output_has_lost_is_read_from_the_input_and_its_verdict_from_the
     assert [found[part] for part in parts] == [whole[part] for part in parts]
 
 
+def test_a_verdict_that_only_the_index_knows_has_no_distance(tmp_path: Path) -> None:
+    world = worked(tmp_path, {})
+    for partition in range(3):
+        end = world.broker.topics["documents-duplicate"].partitions[partition].end
+        world.broker.delete_before("documents-duplicate", partition, end)
+    with compared(world.settings, MemoryOutputLog(world.broker, world.settings), no_bar) as differences:
+        told = [line["delivered"] for line in differences.lines() if line["delivered"]["verdict"] == "duplicate"]
+    assert told
+    assert all(each == {"verdict": "duplicate", "original": None, "original_position": None} for each in told)
+
+
 def test_duplicates_whose_originals_are_gone_everywhere_are_left_out(tmp_path: Path) -> None:
     # Documents that are gone teach no frame, and later pages of their hosts may be decided otherwise.
     without_versions = {"index": {"recrawl": "duplicate", "templates": False}}
