@@ -34,7 +34,7 @@ CODE_LINES_MAX = {
     "streamer/ask": 800,
     "streamer/audit": 467,
     "streamer/clusters": 207,
-    "streamer/cli": 1600,
+    "streamer/cli": 1640,
     "streamer/delivered": 140,
     "streamer/demo": 493,
     "streamer/doctor": 454,
@@ -51,7 +51,7 @@ CODE_LINES_MAX = {
     "streamer/workers": 636,
     "streamer/settings": 860,
     "streamer/text": 1814,
-    "streamer/transports": 5774,
+    "streamer/transports": 5786,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
 }

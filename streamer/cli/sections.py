@@ -14,7 +14,14 @@ SECTIONS = {
 
 
 class SectionedGroup(click.Group):
-    """A group that lists its commands by section."""
+    """A group that lists its commands by section.
+
+    >>> commands = [click.Command(name, help="Do it.") for names in SECTIONS.values() for name in names]
+    >>> with click.Context(SectionedGroup("program", commands=commands)) as context:
+    ...     print(context.get_help().partition("Maintain:")[2].partition("Also:")[0].strip())
+    index         Do it.
+      config        Do it.
+    """
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections, each with its commands in order."""
