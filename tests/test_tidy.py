@@ -31,31 +31,31 @@ CODE_LINES_MAX = {
     "index/tools": 1600,
     "index/versions": 222,
     "streamer": 122,
-    "streamer/ask": 712,
+    "streamer/ask": 719,
     "streamer/audit": 452,
     "streamer/clusters": 207,
-    "streamer/cli": 1600,
+    "streamer/cli": 1607,
     "streamer/demo": 493,
     "streamer/doctor": 460,
     "streamer/evaluation": 1234,
     "streamer/explain": 1110,
-    "streamer/fingerprint": 1311,
+    "streamer/fingerprint": 1325,
     "streamer/flink": 499,
     "streamer/give_back": 426,
     "streamer/index_admin": 721,
     "streamer/observe": 1102,
     "streamer/parts": 953,
-    "streamer/records": 1941,
+    "streamer/records": 1964,
     "streamer/service": 2662,
-    "streamer/settings": 844,
-    "streamer/text": 1814,
-    "streamer/transports": 5774,
+    "streamer/settings": 874,
+    "streamer/text": 1849,
+    "streamer/transports": 5804,
     "streamer/verification": 1318,
     "streamer/what_if": 495,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 51_465, "bench": 7_391, "deploy": 3_950}
+OTHER_CODE_LINES_MAX = {"tests": 51_677, "bench": 7_543, "deploy": 3_950}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -107,7 +107,7 @@ ONLY_IMPORTERS = {
     "numba": {"index.kernels.jit"},
     "scrapy": {"streamer.ask.scrapy"},
     "selectolax": {"streamer.text.normalisation"},
-    "trafilatura": {"streamer.text.main_text"},
+    "trafilatura": {"streamer.text.markup.main_text"},
     "uvicorn": {"streamer.observe.http"},
     "h11": {"streamer.observe.http"},
     "starlette": {"streamer.observe.application"},

@@ -15,6 +15,7 @@ from streamer.ask.answer import Answer, answer_of
 from streamer.errors import SettingsError
 from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.fingerprint.in_place import as_in_place
 from streamer.fingerprint.scheme import Scheme, measure_of
 from streamer.records.any_json import dumps
 from streamer.records.decode import DeadLetter, Decoder, Document
@@ -71,15 +72,15 @@ class Filter(AbstractContextManager["Filter"]):
     ) -> Self:
         """Open or create the index in `directory`, also while a service uses it.
 
-        settings   from `streamer.load_settings`; by default `Settings()`. Those that change fingerprints must match the index;
-                   `index.directory` is ignored
+        settings   from `streamer.load_settings`; by default `Settings()`. Those that change fingerprints must match the index,
+                   and an unset `fingerprint.markup` is the index's own; `index.directory` is ignored
         source     name for this caller's documents, held by one process at a time; `position` continues after its last one.
                    None: a new source, whose positions end with `close`
         read_only  allow `check` only, on an existing index
 
         Raises SettingsError, IndexProblem (`index.errors`).
         """
-        chosen = (settings or Settings()).replaced(index={"directory": Path(directory)})
+        chosen = as_in_place((settings or Settings()).replaced(index={"directory": Path(directory)}))
         stream = f"filter:{uuid.uuid4().hex if source is None else source}"
         with ExitStack() as opening:
             index, scheme = open_with_scheme(chosen, read_only=read_only)
