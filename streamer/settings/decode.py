@@ -32,7 +32,7 @@ class Decode(Section):
         "json", title='one of "json", "text", "avro", "json-schema" (Protobuf is not read: convert it to one of these)'
     )
     """What a value is: JSON; the text itself (UTF-8); or, in the wire format of a schema registry, Avro or JSON. There a
-    value that begins with { is plain JSON. Avro needs `pip install "neardup-streamer[registry]"`.
+    value that begins with { is plain JSON. Avro needs fastavro (`.venv/bin/pip install -e '.[registry]'`).
     """
     charset: Annotated[str, AfterValidator(_charset)] = Field(
         "utf-8",

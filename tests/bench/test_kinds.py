@@ -7,7 +7,7 @@ from streamer.text.markup.pages import Form, form_of
 
 
 def test_copies_are_found_across_six_kinds_of_files_by_default(tmp_path: Path) -> None:
-    figures = measure(300, ["workers.progress_timeout_ms=600000"], tmp_path)
+    figures = measure(300, [], tmp_path)
     assert len(list((tmp_path / "in").iterdir())) == len(KINDS) == 6
     assert figures["copies"] == 100
     assert figures["recall"] >= 0.95
@@ -16,7 +16,7 @@ def test_copies_are_found_across_six_kinds_of_files_by_default(tmp_path: Path) -
 
 
 def test_the_bench_can_fail(tmp_path: Path) -> None:
-    figures = measure(120, ["workers.progress_timeout_ms=600000", "fingerprint.markup=none"], tmp_path)
+    figures = measure(120, ["fingerprint.markup=none"], tmp_path)
     assert figures["recall_html_to_text"] < 0.5
 
 

@@ -11,7 +11,7 @@ from streamer.settings.settings import Topics
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 
-FOLDERS_MAX = 45
+FOLDERS_MAX = 46
 ROWS_MAX = 26
 
 
