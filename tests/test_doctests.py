@@ -84,6 +84,8 @@ SERVERS = {"confluent_kafka", "kafka", "pyflink", "scrapy", "starlette", "uvicor
 """Clients and servers: a class whose module imports one needs a broker, a cluster, a crawler or a browser."""
 
 WITHOUT_EXAMPLE: set[str] = {
+    "streamer.settings.types.CalledHtml",
+    "streamer.settings.types.CalledPlain",
     "streamer.settings.types.PlainText",
     "streamer.transports.files.columns.Undecoded",
     "index.dataflow.buckets.Buckets",

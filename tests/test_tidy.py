@@ -31,33 +31,31 @@ CODE_LINES_MAX = {
     "index/tools": 1605,
     "index/versions": 222,
     "streamer": 168,
-    "streamer/ask": 800,
+    "streamer/ask": 807,
     "streamer/audit": 467,
     "streamer/clusters": 207,
-    "streamer/cli": 1640,
-    "streamer/delivered": 140,
+    "streamer/cli": 1647,
     "streamer/demo": 493,
-    "streamer/doctor": 454,
+    "streamer/doctor": 451,
     "streamer/evaluation": 1234,
     "streamer/explain": 1110,
-    "streamer/fingerprint": 1360,
+    "streamer/fingerprint": 1374,
     "streamer/flink": 499,
     "streamer/give_back": 426,
     "streamer/index_admin": 738,
     "streamer/observe": 1111,
     "streamer/parts": 974,
-    "streamer/records": 1941,
+    "streamer/records": 1964,
     "streamer/service": 2080,
-    "streamer/workers": 636,
-    "streamer/settings": 860,
-    "streamer/text": 1814,
-    "streamer/transports": 5786,
+    "streamer/settings": 890,
+    "streamer/text": 1849,
+    "streamer/transports": 5816,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 51_800, "bench": 7_391, "deploy": 3_950}
+OTHER_CODE_LINES_MAX = {"tests": 51_677, "bench": 7_543, "deploy": 3_950}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -109,7 +107,7 @@ ONLY_IMPORTERS = {
     "numba": {"index.kernels.jit"},
     "scrapy": {"streamer.ask.scrapy"},
     "selectolax": {"streamer.text.normalisation"},
-    "trafilatura": {"streamer.text.main_text"},
+    "trafilatura": {"streamer.text.markup.main_text"},
     "uvicorn": {"streamer.observe.http"},
     "h11": {"streamer.observe.http"},
     "starlette": {"streamer.observe.application"},

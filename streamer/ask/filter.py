@@ -15,6 +15,7 @@ from streamer.ask.answer import Answer, answer_of
 from streamer.errors import SettingsError
 from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.fingerprint.in_place import as_in_place
 from streamer.fingerprint.scheme import measure_of
 from streamer.records.any_json import dumps
 from streamer.records.decode import DeadLetter, Decoder, Document
@@ -67,7 +68,8 @@ class Filter(AbstractContextManager["Filter"]):
         """Open or create the index in `directory`, also while a service uses it.
 
         settings        a mapping from `section.key` to a value, or what `streamer.load_settings` gives; None: the defaults. Those
-                        that change fingerprints must match the index; `index.directory` is ignored
+                        that change fingerprints must match the index, and an unset `fingerprint.markup` is the index's own;
+                        `index.directory` is ignored
         similarity_min  `minhash.similarity_min`
         id, title, text, host
                         JSON pointers of `decode`, such as "/body"
@@ -87,7 +89,7 @@ class Filter(AbstractContextManager["Filter"]):
             "fingerprint.markup": markup,
         }
         chosen = _chosen(settings, {key: value for key, value in named.items() if value is not None})
-        chosen = chosen.replaced(index={"directory": Path(directory)})
+        chosen = as_in_place(chosen.replaced(index={"directory": Path(directory)}))
         self._directory, self._read_only = os.fspath(directory), read_only
         self._source = Source(f"filter:{uuid.uuid4().hex if source is None else source}", 0)
         self._decoder = Decoder(chosen.decode)

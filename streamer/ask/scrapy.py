@@ -61,8 +61,8 @@ class NearDuplicates:
         """Return the item. Raises DropItem with the original."""
         answer = await self._answer(_json_of(item, bytes_as_text=True))
         self._stats.inc_value(f"neardup/{answer.verdict}")
-        if answer.verdict == "dead-letter":
-            log.error("item passed on without comparison: %s (%s)", answer.reason, answer.detail)
+        if answer.problem is not None:
+            log.error("item passed on without comparison: %s", answer.problem)
         elif not answer.kept:
             raise DropItem(f"near-duplicate of {answer.original_id}: {answer.reason}")
         return item

@@ -73,7 +73,7 @@ def _warn_of_markup(settings: Settings, files: Sequence[Path]) -> None:
     pages = [str(file) for file in files if ".warc" in file.suffixes and not {".wet", ".wat"} & set(file.suffixes)]
     if pages and settings.fingerprint.markup == "none":
         structlog.get_logger(__name__).warning(
-            'pages are HTML: fingerprint.markup = "html-main" compares their articles, and "html" their texts',
+            'pages are HTML: fingerprint.markup = "auto" compares their articles, and "html" their texts',
             files=pages[:FILES_SHOWN_MAX],
         )
 
@@ -190,7 +190,7 @@ def filter_command(
     _warn_of_idle_settings(settings)
     _warn_of_markup(settings, files)
     if kind == "parquet" and not parquet.is_installed():
-        raise SettingsError(f"--format parquet needs the package pyarrow: {parquet.INSTALL}")
+        raise SettingsError(f"--format parquet needs {parquet.needed()}")
     rank = None if keep is None else rank_by(keep, settings.decode)
     require_documents(settings, files[0], dead_letters_max)
     with NoLeftovers(index=settings.index.directory, output=out):

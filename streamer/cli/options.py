@@ -38,11 +38,14 @@ FILE_OR_STREAM = click.Path(path_type=Path, allow_dash=True)
 
 def _expanded(context: click.Context, _parameter: click.Parameter, files: tuple[Path, ...]) -> tuple[Path, ...]:
     from streamer.transports.files.expand import NoInput, input_files
+    from streamer.transports.files.needs import require_packages
 
     try:
-        return tuple(file for given in files for file in input_files(given, context.params.get("out")))
+        expanded = tuple(file for given in files for file in input_files(given, context.params.get("out")))
     except (NoInput, OSError) as error:
         raise click.BadParameter(str(error)) from error
+    require_packages(expanded)
+    return expanded
 
 
 any_files_argument = click.argument("files", nargs=-1, type=FILE_OR_STREAM, callback=_expanded)
@@ -90,9 +93,17 @@ class Chosen:
     preset: str | None = None
 
     def load(self, *more: str, index: Path | None = None, over_files: bool = False) -> Settings:
-        """Load the settings; `more` and the folder `index` override all else. Raises SettingsError."""
+        """Load the settings; `more` and the folder `index` override all else. Raises SettingsError.
+
+        An unset `fingerprint.markup` is that of the index in place.
+        """
         folder = [] if index is None else [f"index.directory={index}"]
-        return load(self.file, [*self.overrides, *folder, *more], over_files=over_files, preset=self.preset)
+        settings = load(self.file, [*self.overrides, *folder, *more], over_files=over_files, preset=self.preset)
+        if not settings.index.directory.is_dir():
+            return settings
+        from streamer.fingerprint.in_place import as_in_place
+
+        return as_in_place(settings)
 
     def with_preset(self, preset: str) -> "Chosen":
         """The same options with another preset, and only overrides outside of methods."""

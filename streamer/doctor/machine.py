@@ -15,7 +15,6 @@ from streamer.doctor.finding import Finding, advice, attempted, ok, wrong
 from streamer.observe.auth import port_auth
 from streamer.records.schemas import require_avro
 from streamer.settings.settings import Index, Observe, Settings
-from streamer.text import main_text
 from streamer.transports.kafka.client import require_client
 
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -124,8 +123,6 @@ def libraries(available: Mapping[str, bool], compression: str) -> Iterator[Findi
 def extras(settings: Settings) -> Iterator[Finding]:
     """Whether the settings' extras are installed."""
     installed, missing = "is installed", "is not installed"
-    if settings.fingerprint.markup == "html-main":
-        yield attempted("extra html (fingerprint.markup)", main_text.require, installed, missing)
     if settings.kafka.client == "confluent-kafka":
         yield attempted("extra confluent (kafka.client)", partial(require_client, settings.kafka), installed, missing)
     if settings.decode.format == "avro":

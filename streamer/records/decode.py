@@ -24,7 +24,7 @@ from streamer.records.record import Record
 from streamer.records.schemas import PREFIX_BYTES, Schemas, Undecodable, schema_of
 from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Decode
-from streamer.settings.types import PlainText
+from streamer.settings.types import CalledHtml, CalledPlain, PlainText
 
 ID_BYTES_MAX = 2_048
 """Limit for ids. A longer one ends in a digest of the whole, so that every output stays deliverable."""
@@ -35,6 +35,7 @@ _UNREADABLE = "unreadable"
 """Only member in the line that stands for damage."""
 
 _PLAIN = "text/plain"
+_HTML = "text/html", "application/xhtml+xml"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EXAMPLE_CHARACTERS = 60
 _NO_TIMES: tuple[Any, ...] = (None, "", [], {})
@@ -125,6 +126,7 @@ class Decoder:
         self._are_keys = all(parts is None or len(parts) == 1 for parts in self._fields)
         self._metadata = [_parts(pointer) for pointer in settings.metadata or ()]
         self._kind = _parts(preset.kind)
+        self._plain: type[str] = PlainText if preset.kind_is_sure else CalledPlain
 
     def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
         """One Document or DeadLetter per record, in order. Raises only RegistryUnavailable."""
@@ -194,10 +196,9 @@ class Decoder:
         )
         if host is None and identity is not None and "://" in identity:
             host = self._host_of(identity)
-        is_plain = self._kind is not None and str(_resolve(tree, self._kind)).lower().startswith(_PLAIN)
         return Document(
             identity or _key_text(record) or record.position,
-            PlainText(found.text) if is_plain else found.text,
+            self._typed(found.text, tree),
             found.title if type(found.title) is str else "",
             record.timestamp_ms if moment_ms is None else moment_ms,
             host,
@@ -205,6 +206,16 @@ class Decoder:
             identity is not None,
             reprlib.repr(found.time)[:_EXAMPLE_CHARACTERS] if moment_ms is None and found.time not in _NO_TIMES else "",
         )
+
+    def _typed(self, text: str, tree: Any) -> str:
+        """The text as the type that its record names."""
+        kind = _resolve(tree, self._kind)
+        if type(kind) is list and kind:
+            kind = kind[0]
+        if type(kind) is not str:
+            return text
+        mime = kind.lstrip().lower()
+        return self._plain(text) if mime.startswith(_PLAIN) else CalledHtml(text) if mime.startswith(_HTML) else text
 
     def _named(self, tree: Any) -> "_Named":
         """The values at the settings' pointers."""

@@ -4,7 +4,9 @@ docs/headers.md shows every header. The input's stay, except `neardup.*`: anothe
 ones. `neardup.replayed` stays too, since it shows a dead letter that keeps returning.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -291,13 +293,21 @@ def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
 _WITH_UNIQUES = [verdict for verdict in Verdict if verdict.stands_for_itself and verdict is not Verdict.GIVEN_BACK]
 
 
+_STRING = rb'"(?:[^"\\]|\\.)*+"'
+_OF_ARCHIVE = re.compile(
+    rb'\{(?:"id":%b,)?+"url":(%b)(?:,"time":%b)?+,"type":"(?:response|resource|conversion)"'
+    % (_STRING, _STRING, _STRING)
+)
+"""The beginning of a line that `transports.files.warc` made, with its URL. The text behind it may be long."""
+
+
 def verdict_line(outgoing: Outgoing) -> bytes:
     r"""One JSON object without a line break: source, line (from 1), id, verdict, original, distance, reason.
 
     `original` is an id; id, original and distance may be null. A duplicate adds `original_source` and `original_line`.
     By similarity, distance is null, and `similarity` is added; then `relation`, `length` and `new`, as far as known. A dead
-    letter may have `detail`. In shadow mode a duplicate has `shadow`, the avoided output. Non-UTF-8 bytes in a file's name
-    appear as \xNN.
+    letter may have `detail`. In shadow mode a duplicate has `shadow`, the avoided output. A page of an archive has `url`, since
+    its id names a record. Non-UTF-8 bytes in a file's name appear as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
     assert decision is not None, "a batch between parts has no verdict line"
@@ -308,6 +318,8 @@ def verdict_line(outgoing: Outgoing) -> bytes:
         "verdict": _LABELS[decision.verdict],
         "original": decision.original_id,
     }
+    if (url := _archived_url(record.value)) is not None:
+        line["url"] = url
     if decision.original_position is not None:
         line["original_source"], _, offset = decision.original_position.rsplit("/", 2)
         line["original_line"] = int(offset) + 1
@@ -328,6 +340,14 @@ def verdict_line(outgoing: Outgoing) -> bytes:
     except TypeError:
         shown = {key: _shown(value) if isinstance(value, str) else value for key, value in line.items()}
         return orjson.dumps(shown)
+
+
+def _archived_url(value: bytes | None) -> str | None:
+    """URL of a page from an archive; None for any other record."""
+    begin = None if value is None else _OF_ARCHIVE.match(value)
+    with suppress(orjson.JSONDecodeError):
+        return None if begin is None else orjson.loads(begin[1])
+    return None
 
 
 @cache

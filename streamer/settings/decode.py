@@ -32,7 +32,7 @@ class Decode(Section):
         "json", title='one of "json", "text", "avro", "json-schema" (Protobuf is not read: convert it to one of these)'
     )
     """What a value is: JSON; the text itself (UTF-8); or, in the wire format of a schema registry, Avro or JSON. There a
-    value that begins with { is plain JSON. Avro needs `pip install "neardup-streamer[registry]"`.
+    value that begins with { is plain JSON. Avro needs fastavro (`.venv/bin/pip install -e '.[registry]'`).
     """
     charset: Annotated[str, AfterValidator(_charset)] = Field(
         "utf-8",
@@ -86,7 +86,8 @@ class Preset:
     `host`: fields with a host or URL; the first that names a host counts.
     `lists`: every field is an array of strings. Text and title are then its items joined by line breaks, other fields
     its first item.
-    `kind`: field with the page's type; a text that is text/plain has no mark-up.
+    `kind`: field with the type of the text, for `fingerprint.markup = "auto"`.
+    `kind_is_sure`: a text that is text/plain there has no mark-up, whatever the setting.
 
     >>> PRESETS["nutch"].lists, PRESETS["warc"].text
     (True, '/text')
@@ -99,14 +100,21 @@ class Preset:
     host: tuple[str, ...] = ()
     lists: bool = False
     kind: str | None = None
+    kind_is_sure: bool = False
 
 
 PRESETS = {
-    "plain": Preset(text="/text", title="/title", id="/id", host=("/host", "/url")),
+    "plain": Preset(text="/text", title="/title", id="/id", host=("/host", "/url"), kind="/content_type"),
     # Lines made from WARC or WET records. The id is the record's own: with /url, pages crawled again become updates.
-    "warc": Preset(text="/text", id="/id", time="/time", host=("/url",), kind="/content_type"),
+    "warc": Preset(text="/text", id="/id", time="/time", host=("/url",), kind="/content_type", kind_is_sure=True),
     # Only url names a single page: a crawlid has many pages, and several urls may redirect to one response_url.
-    "scrapy-cluster": Preset(text="/body", id="/url", time="/timestamp", host=("/response_url", "/url")),
+    "scrapy-cluster": Preset(
+        text="/body",
+        id="/url",
+        time="/timestamp",
+        host=("/response_url", "/url"),
+        kind="/response_headers/Content-Type",
+    ),
     # The Kafka index writer puts every field of a page into an array of strings, dates as Java prints them.
     "nutch": Preset(text="/content", title="/title", id="/id", time="/tstamp", host=("/host", "/url"), lists=True),
 }

@@ -11,8 +11,8 @@ class Kafka(Section):
     """Connection to the brokers."""
 
     client: Literal["kafka-python", "confluent-kafka"] = "kafka-python"
-    """Client that reads the input and writes the outputs. confluent-kafka takes less than half of the time, and needs `pip
-    install "neardup-streamer[confluent]"`.
+    """Client that reads the input and writes the outputs. confluent-kafka takes less than half of the time, and needs its
+    package (`.venv/bin/pip install -e '.[confluent]'`).
     """
     bootstrap_servers: list[Server] = Field(["127.0.0.1:9092"], min_length=1)
     """Brokers to contact first, host:port."""

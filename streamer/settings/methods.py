@@ -47,8 +47,11 @@ class Fingerprint(Section):
     """File of words for the segmenter, on each line: word [frequency] [tag]."""
     stop_words: str | None = Field(None, min_length=1, title='"particles" or the path of a file')
     """Words to leave out: the particles that the package brings, or a file, one on each line."""
-    markup: Markup = "none"
-    """Both schemes: compare HTML without its tags, or by its main text alone (extra html)."""
+    markup: Markup = "auto"
+    """Both schemes: how HTML is compared. auto reads each text [as what it is](inputs.md#pages-and-texts): a page by its
+    article, a fragment without its tags, any other text as it stands. html takes all texts for HTML and compares what can
+    be seen, html-main their articles. none compares tags too. If unset, an index in place keeps its own value.
+    """
     simplify: bool = False
     """Both schemes: Traditional characters count as their Simplified forms."""
     key: Literal["secret", "public"] = "secret"

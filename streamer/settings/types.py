@@ -45,7 +45,7 @@ Name = Annotated[str, _name_of(200)]
 Topic = Annotated[str, _name_of(249)]
 Server = Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/,]+):[0-9]{1,5}$", title="host:port")]
 Pointer = Annotated[str, AfterValidator(_pointer), Field(title="a JSON pointer such as /text or /meta/title")]
-Markup = Literal["none", "html", "html-main"]
+Markup = Literal["auto", "none", "html", "html-main"]
 TagFactors = Annotated[
     str,
     Field(
@@ -57,5 +57,17 @@ TagFactors = Annotated[
 
 class PlainText(str):
     """A text that is known to hold no mark-up, whatever `fingerprint.markup` says."""
+
+    __slots__ = ()
+
+
+class CalledPlain(str):
+    """A text that its record calls plain. `fingerprint.markup = "auto"` believes it, other values ask no record."""
+
+    __slots__ = ()
+
+
+class CalledHtml(str):
+    """A text that its record calls HTML or XHTML. `fingerprint.markup = "auto"` believes it if there is a tag."""
 
     __slots__ = ()

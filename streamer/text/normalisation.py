@@ -17,9 +17,10 @@ from streamer.settings.settings import Fingerprint
 from streamer.settings.types import PlainText
 from streamer.text.characters import CODE_POINTS, Characters, decode, fold
 from streamer.text.compared import without_accents
-from streamer.text.cut_off import complete
-from streamer.text.main_text import main_text, releases, require
-from streamer.text.nesting import bounded
+from streamer.text.markup.cut_off import complete
+from streamer.text.markup.main_text import main_text, releases, require
+from streamer.text.markup.nesting import bounded
+from streamer.text.markup.pages import Form, form_of
 
 _HAN = (
     *range(0x2E80, 0x2FE0),
@@ -61,8 +62,9 @@ class Normaliser:
 
     def __init__(self, settings: Fingerprint) -> None:
         self._markup = settings.markup
-        if settings.markup == "html-main":
-            require()
+        if settings.markup in ("auto", "html-main"):
+            # Now, not at the first page: all workers read alike.
+            require(settings.markup)
         self._simplify = settings.simplify
         fold([])
 
@@ -74,6 +76,8 @@ class Normaliser:
         """Every text without its mark-up, by `fingerprint.markup`."""
         if self._markup == "none":
             return texts
+        if self._markup == "auto":
+            return [text_as_it_is(text) for text in texts]
         seen = visible_text if self._markup == "html" else article_text
         return [text if isinstance(text, PlainText) else seen(text) for text in texts]
 
@@ -88,7 +92,10 @@ class Normaliser:
         return decode(without_accents(self._written(fold(["\n".join(listed)]))).codepoints).split("\n")
 
     def stamp(self) -> dict[str, str]:
-        """The optional steps in use, by name, with all that their results depend on."""
+        """The optional steps in use, by name, with all that their results depend on.
+
+        With "auto", an index of texts without mark-up outlives a release of the parser: pinned examples show if it changes pages.
+        """
         stamp: dict[str, str] = {}
         if self._markup != "none":
             stamp["markup"] = f"{self._markup}, format {_MARKUP_FORMAT}"
@@ -205,6 +212,18 @@ def article_text(text: str) -> str:
         return visible_text(text)
     page = _READING.sub("", complete(_parsable(text)))
     return main_text(bounded(page, _BLOCK_NAMES)) or visible_text(text)
+
+
+def text_as_it_is(text: str) -> str:
+    """A page's main text, a fragment's visible text, any other text itself (`form_of`).
+
+    >>> text_as_it_is("<p>Tea &amp; cake</p>").strip(), text_as_it_is("Tea &amp; <b>cake</b>")
+    ('Tea & cake', 'Tea &amp; <b>cake</b>')
+    """
+    form = form_of(text)
+    if form is Form.TEXT:
+        return text
+    return article_text(text) if form is Form.PAGE else visible_text(text)
 
 
 def _parsable(text: str) -> str:

@@ -12,7 +12,7 @@ _FORMS = {
     b"Obj\x01": "this is an Avro file: decode.format = avro reads records with the schema of a registry",
     b"\x1f\x8b": "this is compressed by gzip: send it decompressed",
     b"\x28\xb5\x2f\xfd": "this is compressed by Zstandard: send it decompressed",
-    b"<": "this is a page or XML: decode.format = text reads it, with fingerprint.markup = html",
+    b"<": "this is a page or XML: decode.format = text reads it",
 }
 _WIDE = "this is {0}: convert it to UTF-8, as by `iconv -f {0} -t UTF-8`"
 

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import orjson
 
+from streamer.settings.named_files import install_command
 from streamer.transports.files.columns import Undecoded, free_names, reader_of
 
 BEGIN = b"PAR1"
@@ -26,8 +27,6 @@ _GROUP_ROWS_MAX = 10_000
 _GROUP_BYTES_MAX = 16 * 2**20
 _MARK = b"streamer.mark"
 
-INSTALL = 'pip install "neardup-streamer[parquet]"'
-
 LINE_BYTES = "line_bytes"
 """Column with the lines that are no JSON object."""
 
@@ -37,14 +36,19 @@ class Unreadable(Exception):
 
 
 def is_installed() -> bool:
-    """Whether the extra is installed."""
+    """Whether pyarrow is installed."""
     return importlib.util.find_spec("pyarrow") is not None
+
+
+def needed() -> str:
+    """What to install, for a sentence."""
+    return f"the package pyarrow: {install_command('parquet')}"
 
 
 def json_lines(path: Path, remark: Callable[[str], None] = lambda _: None) -> Iterator[tuple[bytes, float]]:
     """Yield lines, each with b"\\n", and the share of rows read so far. `remark` takes sentences. Raises Unreadable."""
     if not is_installed():
-        raise Unreadable(f"this is Parquet, which needs the package pyarrow: {INSTALL}")
+        raise Unreadable(f"this is Parquet, which needs {needed()}")
     import pyarrow as arrow
     import pyarrow.parquet
 

@@ -36,6 +36,7 @@ from typing import Any
 import orjson
 
 from streamer.records.charsets import NoCharset, page_text
+from streamer.settings.named_files import install_command
 from streamer.transports.files.http_body import Undecoded, body_of
 
 BEGIN = b"WARC/"
@@ -71,6 +72,16 @@ _MIME_END = re.compile(r"[;,\s\"']|:(?!//)")
 _WAT = b'"Envelope"'
 
 
+def is_installed() -> bool:
+    """Whether warcio and brotli are installed."""
+    return all(map(importlib.util.find_spec, ("warcio", "brotli")))
+
+
+def needed() -> str:
+    """What to install, for a sentence."""
+    return f"the packages warcio and brotli: {install_command('warc')}"
+
+
 class Unreadable(Exception):
     """No WARC from here on, or WARC without documents. The message says which, and the remedy."""
 
@@ -95,12 +106,10 @@ class WarcLines:
         name    of the file, for lines in place of damaged records
         strict  raise Unreadable at damage
 
-        Raises Unreadable without the extra.
+        Raises Unreadable without its packages.
         """
-        if not all(map(importlib.util.find_spec, ("warcio", "brotli"))):
-            raise Unreadable(
-                'this is WARC, which needs packages of the extra `warc`: pip install "neardup-streamer[warc]"'
-            )
+        if not is_installed():
+            raise Unreadable(f"this is WARC, which needs {needed()}")
         from warcio.recordloader import ArcWarcRecordLoader
 
         # It logs every odd header whole.

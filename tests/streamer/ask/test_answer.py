@@ -19,8 +19,15 @@ def test_a_position_that_stands_for_an_id_is_no_id() -> None:
         (Verdict.SUSPECT, True),
         (Verdict.UNDECIDABLE, True),
         (Verdict.DUPLICATE, False),
-        (Verdict.DEAD_LETTER, False),
+        (Verdict.DEAD_LETTER, True),
     ],
 )
-def test_kept_is_what_goes_to_the_unique_output(verdict: Verdict, kept: bool) -> None:
+def test_all_but_duplicates_is_kept(verdict: Verdict, kept: bool) -> None:
     assert answer_of(Decision(verdict, "any", "a"), "check/0/0").kept is kept
+
+
+def test_a_problem_is_what_no_document_has_and_names_reason_and_detail() -> None:
+    for verdict in Verdict:
+        answer = answer_of(Decision(verdict, "no-text", "a", detail="there is no text"), "check/0/0")
+        assert answer.problem == ("no-text: there is no text" if verdict is Verdict.DEAD_LETTER else None)
+    assert answer_of(Decision(Verdict.DEAD_LETTER, "tombstone", "a"), "check/0/0").problem == "tombstone"

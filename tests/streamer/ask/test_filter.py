@@ -61,7 +61,7 @@ def test_admitting_says_what_the_service_says_of_the_same_documents(tmp_path: Pa
     assert {answer.verdict for answer in answers} >= {"unique", "duplicate", "dead-letter"}
     assert [told(answer) for answer in answers] == expected
     with Filter(tmp_path / "service", settings, read_only=True) as beside:
-        assert {answer.verdict for answer in beside.check(lines) if answer.kept} == {"undecidable"}
+        assert {answer.verdict for answer in beside.check(lines) if answer.kept} == {"undecidable", "dead-letter"}
 
 
 def test_a_check_changes_nothing_and_admitting_then_says_the_same(tmp_path: Path) -> None:
@@ -378,3 +378,32 @@ def test_settings_are_loaded_from_a_path_of_any_kind(tmp_path: Path) -> None:
     (tmp_path / "service.toml").write_text('[decode]\ntext = "/body"\n')
     for path in (str(tmp_path / "service.toml"), tmp_path / "service.toml"):
         assert streamer.load_settings(path).decode.text == "/body"
+
+
+def test_what_goes_into_a_frame_comes_back_but_for_duplicates(tmp_path: Path) -> None:
+    text = "One text of this morning. " * 30
+    rows: list[dict[str, object]] = [
+        {"id": 1, "text": text},
+        {"id": 2},
+        {"id": 3, "text": None},
+        {"id": 4, "text": float("nan")},
+        {"id": 5, "text": "x" * (8 * 2**20 + 1)},
+        {"id": 6, "text": 7},
+        {"id": 7, "text": text},
+        {},
+    ]
+    with Filter(tmp_path, load()) as opened:
+        answers = opened.admit(rows)
+        assert [row.get("id") for row, answer in zip(rows, answers, strict=True) if answer.kept] == [
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+            None,
+        ]
+        assert [answer.problem is not None for answer in answers] == [False, *[True] * 5, False, True]
+        assert answers[4].problem is not None
+        assert answers[4].problem.startswith("too-large: ")
+        assert [answer.kept for answer in opened.check(rows)] == [False, *[True] * 5, False, True]

@@ -14,8 +14,7 @@ from streamer.doctor.machine import IndexFolder
 from streamer.errors import SettingsError
 from streamer.observe.auth import port_auth
 from streamer.observe.http import HttpServer
-from streamer.settings.settings import Decode, Fingerprint, Index, Kafka, Observe, Settings
-from streamer.text import main_text
+from streamer.settings.settings import Decode, Index, Kafka, Observe, Settings
 
 GOOD = IndexFolder("", "ext4", Room(0, 2**40, 2**30))
 SETTINGS = Settings(index=Index(map_bytes_max=2**30))
@@ -102,9 +101,9 @@ def test_an_extra_is_looked_for_where_a_setting_needs_it(monkeypatch: pytest.Mon
         raise SettingsError("install it")
 
     assert list(machine.extras(Settings())) == []
-    needing = Settings(fingerprint=Fingerprint(markup="html-main"))
+    needing = Settings(decode=Decode(format="avro", registry_url="http://registry:8081"))
     assert [each.state for each in machine.extras(needing)] == [State.OK]
-    monkeypatch.setattr(main_text, "require", lacking)
+    monkeypatch.setattr(machine, "require_avro", lacking)
     assert [each.remedy for each in machine.extras(needing)] == ["install it"]
 
 
@@ -114,7 +113,7 @@ def test_the_package_that_reads_avro_is_looked_for(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     (missing,) = machine.extras(reading)
     assert missing.state is State.WRONG
-    assert 'pip install "neardup-streamer[registry]"' in missing.remedy
+    assert " -m pip install 'fastavro>=" in missing.remedy
 
 
 def test_the_package_of_the_chosen_client_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +122,7 @@ def test_the_package_of_the_chosen_client_is_looked_for(monkeypatch: pytest.Monk
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     (missing,) = machine.extras(chosen)
     assert missing.state is State.WRONG
-    assert 'pip install "neardup-streamer[confluent]"' in missing.remedy
+    assert " -m pip install confluent-kafka==" in missing.remedy
 
 
 def test_a_port_is_free_or_the_services_own_or_taken() -> None:

@@ -75,7 +75,8 @@ def test_the_settings_of_one_scheme_mean_nothing_to_the_other() -> None:
 def test_both_schemes_take_off_mark_up_and_traditional_writing(scheme: str) -> None:
     plain = "许多道路被倒下的树木阻断，居民自发清理。The lights of the bridge are on.\n" * 3
     other = "<p class='x'>許多道路被倒下的樹木阻斷，居民自發清理。<b>The lights</b> of the bridge are on.</p>" * 3
-    for own, alike in ((chosen(), False), (chosen("fingerprint.markup=html", "fingerprint.simplify=true"), True)):
+    none, both = chosen("fingerprint.markup=none"), chosen("fingerprint.markup=html", "fingerprint.simplify=true")
+    for own, alike in ((none, False), (both, True)):
         settings = own.model_copy(update={"fingerprint": own.fingerprint.model_copy(update={"scheme": scheme})})
         made = scheme_for(settings)
         one, two = made.fingerprint([plain, other]).fingerprints

@@ -27,7 +27,7 @@ from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Decode
-from streamer.settings.types import PlainText
+from streamer.settings.types import CalledHtml, CalledPlain, PlainText
 from tests.support.examples import examples
 
 STAMP_MS = 1_600_000_000_123
@@ -623,7 +623,7 @@ def test_charsets_of_other_scripts_are_recognised_and_latin_ones_are_not() -> No
         (b"Obj\x01\x04\x16avro.schema", "Avro file"),
         (gzip.compress(b'{"text": "a"}', mtime=0), "gzip"),
         (zstandard.compress(b'{"text": "a"}'), "Zstandard"),
-        (b"<!doctype html><p>text", "markup = html"),
+        (b"<!doctype html><p>text", "page or XML: decode.format = text"),
     ],
 )
 def test_a_value_in_a_known_format_is_named_by_its_first_bytes(value: bytes, name: str) -> None:
@@ -640,6 +640,21 @@ def test_a_page_of_plain_text_is_known_by_its_type_and_damage_by_its_line() -> N
         value = orjson.dumps({"id": "a", "content_type": content_type, "text": "x<y"})
         assert isinstance(document(value, preset="warc").text, PlainText) == is_plain
         assert not isinstance(document(value).text, PlainText)
+        assert isinstance(document(value).text, CalledPlain) == is_plain
+    for content_type, value_type in (
+        ("text/html; charset=gbk", CalledHtml),
+        (" APPLICATION/XHTML+XML", CalledHtml),
+        (["text/html"], CalledHtml),
+        ([], str),
+        ({"a": 1}, str),
+        ("application/rss+xml", str),
+        (None, str),
+    ):
+        value = orjson.dumps({"id": "a", "content_type": content_type, "text": "x<y"})
+        assert type(document(value).text) is type(document(value, preset="warc").text) is value_type
+    crawled = {"url": "https://a.example", "body": "x<y", "response_headers": {"Content-Type": ["text/html"]}}
+    assert type(document(orjson.dumps(crawled), preset="scrapy-cluster").text) is CalledHtml
+    assert type(document(b'{"type": ["text/html"], "content": ["x<y"]}', preset="nutch").text) is str
     letter = dead_letter(b'{"unreadable":"WARC record 5, at byte 7 of what a.warc holds: it does not say its length"}')
     assert letter.reason is Reason.UNREADABLE
     assert letter.detail.startswith("WARC record 5, at byte 7")

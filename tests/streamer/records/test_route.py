@@ -149,6 +149,34 @@ def test_a_page_of_a_template_is_unique_by_its_reason_and_names_what_it_resemble
     assert (plain.verdict, plain.contradicts) == (Verdict.UNIQUE, "")
 
 
+def test_the_line_of_an_archives_page_names_its_url() -> None:
+    page = orjson.dumps(
+        {
+            "id": "<urn:uuid:1>",
+            "url": 'https://a.example/"é\\"',
+            "time": "2026-11-22T10:00:00Z",
+            "type": "response",
+            "text": "a",
+        }
+    )
+    for value, url in (
+        (page, 'https://a.example/"é\\"'),
+        (page.replace(b'"id":"<urn:uuid:1>",', b""), 'https://a.example/"é\\"'),
+        (page.replace(b'"time":"2026-11-22T10:00:00Z",', b""), 'https://a.example/"é\\"'),
+        (page.replace(b"response", b"conversion"), 'https://a.example/"é\\"'),
+        (page.replace("é".encode(), b"\xff"), None),
+        (page.replace("é".encode(), b"\\ud800"), None),
+        (page.replace(b"response", b"article"), None),
+        (b'{"id":"a","url":"https://a.example","text":"a"}', None),
+        (b'{"url":5,"type":"response"}', None),
+        (b'{"id":"' + b"a" * 1_000_000, None),
+        (None, None),
+    ):
+        outgoing = sent(explained(decided(Verdict.UNIQUE)))
+        line = orjson.loads(verdict_line(replace(outgoing, record=replace(outgoing.record, value=value))))
+        assert line.get("url") == url
+
+
 BY_SHINGLES = Measure(by_similarity=True, of_shingles=True)
 
 

@@ -161,7 +161,7 @@ def test_an_archive_is_filtered_page_by_page_and_goes_on_where_it_grew(tmp_path:
 def test_pages_whose_markup_would_be_compared_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "crawl.warc"
     file.write_bytes(crawl().plain)
-    _, _, done = filtered(tmp_path, file)
+    _, _, done = filtered(tmp_path, file, "--set", "fingerprint.markup=none")
     assert "fingerprint.markup" in done.err + capsys.readouterr().err
 
 

@@ -20,7 +20,7 @@ def read(text: str, **changes: object) -> str:
 
 
 def test_no_step_is_added_by_default() -> None:
-    for text in (TRADITIONAL, "<p>a &amp; b</p>"):
+    for text in (TRADITIONAL, "a &amp; <b>b</b>"):
         assert read(text) == normalise(text)
 
 
@@ -147,7 +147,7 @@ def test_mark_up_changes_no_fingerprint_where_the_setting_is_on() -> None:
     marked = "<article>" + "".join(f"<p class='x'>{line}</p>" for line in plain.splitlines()) + "</article>"
     own = Fingerprinter(Fingerprint(markup="html", features_min=1)).fingerprint([plain, marked]).fingerprints
     assert own[0] == own[1]
-    raw = Fingerprinter(Fingerprint(features_min=1)).fingerprint([plain, marked]).fingerprints
+    raw = Fingerprinter(Fingerprint(markup="none", features_min=1)).fingerprint([plain, marked]).fingerprints
     assert np.bitwise_count(raw[0] ^ raw[1]) > 5
 
 
@@ -161,5 +161,5 @@ def test_words_of_lists_are_normalised_like_texts() -> None:
 
 
 def test_the_stamp_names_the_steps_that_are_switched_on() -> None:
-    assert Normaliser(Fingerprint()).stamp() == {}
+    assert Normaliser(Fingerprint(markup="none")).stamp() == {}
     assert Normaliser(Fingerprint(markup="html", simplify=True)).stamp().keys() == {"markup", "simplify"}

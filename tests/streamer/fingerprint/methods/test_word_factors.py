@@ -310,6 +310,7 @@ def test_a_factor_that_is_switched_off_leaves_the_stamp_as_it_was() -> None:
         "features_min",
         "hash",
         "normalisation",
+        "markup",
     }
     assert stamp == Fingerprinter(said(marker_factor=1, title_factor=1)).stamp()
 

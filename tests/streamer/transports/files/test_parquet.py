@@ -123,10 +123,10 @@ def test_a_pipe_is_refused_for_parquet_is_read_from_its_end(tmp_path: Path) -> N
         reader.lines(10, 2**20)
 
 
-def test_without_the_extra_the_refusal_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_package_the_refusal_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "rows.parquet", [{"text": "a"}])
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(InputUnreadable, match=r'this is Parquet.*pip install "neardup-streamer\[parquet\]"'):
+    with pytest.raises(InputUnreadable, match=r"this is Parquet.* -m pip install 'pyarrow>="):
         list(lines(path))
 
 

@@ -365,10 +365,10 @@ def test_a_crawler_may_write_any_number_of_kinds_without_filling_memory() -> Non
     assert reader.left_out["of other kinds"] == 50
 
 
-def test_without_the_extra_the_refusal_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_packages_the_refusal_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "crawl").write_bytes(crawl().plain)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(InputUnreadable, match=r'this is WARC.*pip install "neardup-streamer\[warc\]"'):
+    with pytest.raises(InputUnreadable, match=r"this is WARC.* -m pip install warcio==1\.8\.1 'brotli>="):
         read(tmp_path / "crawl")
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from streamer.text import nesting
-from streamer.text.nesting import ATTRIBUTES_MAX, FORMATTING_MAX, NESTING_MAX, bounded
+from streamer.text.markup import nesting
+from streamer.text.markup.nesting import ATTRIBUTES_MAX, FORMATTING_MAX, NESTING_MAX, bounded
 from streamer.text.normalisation import visible_text
 from tests.support.examples import examples
 

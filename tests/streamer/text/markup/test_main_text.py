@@ -1,4 +1,4 @@
-"""The article of a page: the same in any page around it, for any input, and only with the extra installed."""
+"""The article of a page: the same in any page around it, for any input, and an error where its package is missing."""
 
 import importlib.metadata
 import importlib.util
@@ -13,29 +13,12 @@ from rich.console import Console
 from streamer.errors import SettingsError
 from streamer.fingerprint.scheme import scheme_for
 from streamer.service.file_job import filter_files
-from streamer.settings.settings import Settings, load
+from streamer.settings.settings import load
 from streamer.text.characters import normalise
-from streamer.text.main_text import main_text, releases, require
+from streamer.text.markup.main_text import main_text, releases, require
 from streamer.text.normalisation import Normaliser, article_text, visible_text
 from tests.support.examples import examples
-
-PARAGRAPHS = (
-    "The lights of the bridge over the river are on tonight, for the first time since the storm of last winter.",
-    "Engineers of the town had worked on them for eleven weeks, and nobody in the old town knows what they cost.",
-    "大桥的灯光今晚重新亮起，这是去年冬天那场风暴以来的第一次，居民们站在岸边看了很久，孩子们数着倒影里的灯。",
-    "工程师们修了十一个星期，镇上的人说，谁也不知道一共花了多少钱，镇长说账目会在春天公布，请大家耐心等待。",
-)
-ARTICLE = "".join(f"<p>{paragraph}</p>" for paragraph in PARAGRAPHS)
-BLOCKS = (
-    "<html><head><title>t</title></head><body><div class='menu'><ul><li><a href='/'>Home</a><li><a href='/w'>Weather</a>"
-    "<li><a href='/s'>Sports of the week</a></ul></div><div class='content'>"
-    f"{ARTICLE}</div><div class='footer'>All rights reserved by the Evening Post of the valley</div></body></html>"
-)
-ELEMENTS = (
-    "<!doctype html><html><body><header><nav><a href='/a'>首页</a><a href='/b'>新闻</a><a href='/c'>天气预报</a></nav></header>"
-    f"<main><article>{ARTICLE}</article></main><aside><h4>大家都在看</h4><a href='/x'>十大旅游景点</a></aside>"
-    "<footer>版权所有 苇湾镇融媒体中心</footer><script>var x = 1</script></body></html>"
-)
+from tests.support.pages import BLOCKS, ELEMENTS, PARAGRAPHS
 
 
 def test_the_article_is_what_two_pages_have_in_common() -> None:
@@ -48,7 +31,7 @@ def test_the_article_is_what_two_pages_have_in_common() -> None:
 
 @pytest.mark.parametrize("scheme", ["simhash", "minhash"])
 def test_one_article_in_two_pages_has_one_fingerprint_only_where_the_setting_is_on(scheme: str) -> None:
-    for markup, alike in (("none", False), ("html", False), ("html-main", True)):
+    for markup, alike in (("none", False), ("html", False), ("html-main", True), ("auto", True)):
         made = scheme_for(load(None, [f"fingerprint.scheme={scheme}", f"fingerprint.markup={markup}"], {}))
         one, other = made.fingerprint([BLOCKS, ELEMENTS]).fingerprints
         assert (one == other).all() == alike
@@ -91,13 +74,16 @@ def test_the_stamp_names_the_releases_that_the_text_depends_on() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["simhash", "minhash"])
-def test_without_the_package_the_error_names_the_extra(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_it(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require()
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    own = load(None, [f"fingerprint.scheme={scheme}", "fingerprint.markup=html-main"], {})
-    with pytest.raises(SettingsError, match=r'pip install "neardup-streamer\[html\]"'):
-        scheme_for(own)
-    scheme_for(Settings())
+    for markup in ("auto", "html-main"):
+        own = load(None, [f"fingerprint.scheme={scheme}", f"fingerprint.markup={markup}"], {})
+        with pytest.raises(
+            SettingsError, match=rf'fingerprint.markup: "{markup}" needs .*pip install .*trafilatura==2'
+        ):
+            scheme_for(own)
+    scheme_for(load(None, [f"fingerprint.scheme={scheme}", "fingerprint.markup=none"], {}))
 
 
 @pytest.mark.parametrize("scheme", ["simhash", "minhash"])

@@ -4,7 +4,7 @@ import pytest
 
 from streamer.settings.settings import Fingerprint
 from streamer.settings.types import PlainText
-from streamer.text.cut_off import complete
+from streamer.text.markup.cut_off import complete
 from streamer.text.normalisation import Normaliser, visible_text
 
 WORDS = "The ferry leaves the harbour at nine, and the children pay half. " * 3

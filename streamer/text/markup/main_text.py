@@ -1,4 +1,4 @@
-"""An HTML page's article, by trafilatura: the only importer. The extra `html` installs it, and the first call loads it."""
+"""An HTML page's article, by trafilatura: the only importer. The first call loads it."""
 
 import importlib.metadata
 import logging
@@ -9,9 +9,9 @@ from streamer.settings.named_files import require_package
 _PACKAGES = ("trafilatura", "lxml")
 
 
-def require() -> None:
+def require(markup: str = "html-main") -> None:
     """Raise SettingsError unless trafilatura is installed."""
-    require_package("trafilatura", 'fingerprint.markup: "html-main" needs the package trafilatura', "html")
+    require_package("trafilatura", f'fingerprint.markup: "{markup}" needs the package trafilatura', "html")
 
 
 def releases() -> str:

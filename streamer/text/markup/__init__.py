@@ -1,0 +1,1 @@
+"""HTML: what is a page, its article by a library, and limits that keep parsers fast."""

@@ -1,0 +1,38 @@
+"""Packages that inputs need, looked for before the first line is read."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from streamer.errors import SettingsError
+from streamer.transports.files import parquet, warc
+from streamer.transports.files.formats import kind_of
+
+_MAGIC_BYTES = 8
+_WARC = {".warc", ".wet"}
+
+
+def require_packages(paths: Sequence[Path]) -> None:
+    """Raise SettingsError unless the packages are installed that these inputs need, by their names or first bytes.
+
+    >>> require_packages([Path("pages.jsonl"), Path("crawl.warc.gz"), Path("-")])
+    """
+    for name, reader in (("WARC", warc), ("Parquet", parquet)):
+        if reader.is_installed():
+            continue
+        first = next((path for path in paths if _is(name, path)), None)
+        if first is not None:
+            raise SettingsError(f"{first}: this is {name}, which needs {reader.needed()}\nNothing was read yet.")
+
+
+def _is(name: str, path: Path) -> bool:
+    kind = kind_of(path)
+    if kind == ".parquet" or kind in _WARC:
+        return (name == "WARC") == (kind in _WARC)
+    begin = warc.BEGIN if name == "WARC" else parquet.BEGIN
+    # A pipe is not looked at: its first bytes would be gone.
+    if not path.is_file():
+        return False
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(_MAGIC_BYTES).startswith(begin)
+    return False
