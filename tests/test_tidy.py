@@ -35,6 +35,7 @@ CODE_LINES_MAX = {
     "streamer/audit": 467,
     "streamer/clusters": 207,
     "streamer/cli": 1647,
+    "streamer/delivered": 140,
     "streamer/demo": 493,
     "streamer/doctor": 451,
     "streamer/evaluation": 1234,
@@ -52,10 +53,11 @@ CODE_LINES_MAX = {
     "streamer/transports": 5816,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
+    "streamer/workers": 636,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 51_678, "bench": 7_543, "deploy": 3_950}
+OTHER_CODE_LINES_MAX = {"tests": 52_260, "bench": 7_545, "deploy": 3_950}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -443,7 +445,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.service.outputs",
         "streamer.service.steps_ahead",
         "streamer.service.stream_names",
-        "streamer.service.wiring",
     ),
     "tests/processes/test_parts_at_every_point.py": (
         "streamer.parts.batches",

@@ -304,18 +304,21 @@ def _begin(settings: Settings) -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
     _settings[:] = [settings]
 
 
 def _prepare(lines: Lines | None, key: HashKey, sampled_one_in: int) -> Prepared:
-    """Decode and fingerprint a batch, under an alarm that ends even a parser in C; None only loads the code."""
+    """Decode and fingerprint a batch, under an alarm that ends even a parser in C; None only loads the code.
+
+    The alarm counts this process's own time: on a busy machine a sound batch of pages may take minutes by the clock.
+    """
     decoder, fingerprinter = _steps(key, sampled_one_in)
     if lines is None:
         return Prepared.of([_NONE], fingerprint_documents(fingerprinter, [_NONE]))
-    signal.setitimer(signal.ITIMER_REAL, _settings[0].workers.progress_timeout_ms / 1000)
+    signal.setitimer(signal.ITIMER_PROF, _settings[0].workers.progress_timeout_ms / 1000)
     try:
         documents = decoder.decode(lines.records())
         return Prepared.of(documents, fingerprint_documents(fingerprinter, documents))
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)

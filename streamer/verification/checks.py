@@ -24,6 +24,9 @@ class Check:
     words     SQL: an example in words
     over      SQL: which rows are examined; "": another check with this name counts them
     excused   problems that do not count, in SQL, by the reason that is reported with their number
+
+    >>> Check("doubled", wrong="times > 1", words="place(row)").excused
+    ()
     """
 
     name: str
@@ -39,6 +42,14 @@ class Group:
 
     rows       SQL from FROM on
     left_out   rows that are not checked, in SQL, by the reason that is reported with their number
+
+    >>> from streamer.delivered.table import opened
+    >>> from streamer.transports.output_log import Extent
+    >>> findings = Findings()
+    >>> with opened(folder / "delivered", Extent({}, {}, {}, {}, outputs=0, inputs=0)) as table:
+    ...     Group("FROM output", [Check("doubled", wrong="times > 1", words="place(row)", over="1")]).run(table, findings)
+    >>> findings.sound
+    True
     """
 
     rows: str

@@ -47,7 +47,15 @@ _NO_LONGER = "positions whose records the input no longer has"
 
 @dataclass
 class JournalReading:
-    """Reads the index's snapshot, taken after the outputs."""
+    """Reads the index's snapshot, taken after the outputs.
+
+    >>> from index import Parameters
+    >>> from streamer.delivered.table import opened
+    >>> extent = Extent({}, {}, {}, {}, outputs=0, inputs=0)
+    >>> with Index.open(folder, Parameters()) as index, opened(folder / "delivered", extent) as table:
+    ...     dict(JournalReading(table, extent, Findings(), {}).run(index, print))
+    {}
+    """
 
     table: Table
     extent: Extent

@@ -54,6 +54,14 @@ class Reading:
     streams          the index's streams with their names: outputs from others are foreign
     settings_digest  see `streamer.fingerprint.scheme`
     longer_min       `index.longer_min`
+
+    >>> from streamer.delivered.table import opened
+    >>> extent = Extent({}, {}, {}, {}, outputs=0, inputs=0)
+    >>> with opened(folder / "delivered", extent) as table:
+    ...     reading = Reading(table, extent, Findings(), {}, texts=None, settings_digest="", longer_min=0.1)
+    ...     reading.add_input([])
+    >>> reading.begun, reading.unreadable
+    ({}, {})
     """
 
     table: Table

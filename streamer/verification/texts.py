@@ -52,6 +52,11 @@ class TextCheck:
     """Reads fingerprints from outputs, and for the sample also from texts, into the table.
 
     by_headers  whether outputs carry fingerprints; if not, all texts are read
+
+    >>> from streamer.delivered.table import opened
+    >>> from streamer.transports.output_log import Extent
+    >>> with opened(folder / "delivered", Extent({}, {}, {}, {}, outputs=0, inputs=0)) as table:
+    ...     TextCheck(table, Findings(), 16, None, None, None, True).add([])
     """
 
     _table: Table

@@ -33,6 +33,9 @@ class UniquesCheck:
     A pair is wrong only if the earlier entry still counts, and so counted at the later decision.
 
     everything  False: compare only documents with read texts
+
+    >>> [name for name in UniquesCheck.__dataclass_fields__][:4]
+    ['_table', '_findings', '_comparison', '_everything']
     """
 
     _table: Table

@@ -50,6 +50,14 @@ class Differences:
 
     by_similarity  whether the other settings' distances are in ten-thousandths of 1 - similarity, not in bits
     sentences      lost sentences, as delivered and by the other settings
+
+    >>> from streamer.delivered.table import opened
+    >>> from streamer.transports.output_log import Extent
+    >>> from streamer.what_if.order import SCHEMA
+    >>> with opened(folder / "delivered", Extent({}, {}, {}, {}, outputs=0, inputs=0)) as table:
+    ...     table.execute(SCHEMA)
+    ...     Differences(table, by_similarity=True).sentences[0].distinct
+    0
     """
 
     table: Table
