@@ -43,8 +43,8 @@ help: ## list the targets
 # What is read and compared needs nothing further. Large wheels are shown as they come; pip itself says much more, or nothing.
 $(INSTALLED): .venv/bin/python pyproject.toml constraints.txt
 	@echo "installing into .venv: some 200 MB to fetch, 700 MB on disk ..."
-	@{ $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt --editable '.[parquet]' \
-	  || echo failed; } | awk '/Downloading .*[0-9][0-9][.][0-9]* MB/ || /^ERROR/ {print "  " $$0} \
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt --editable '.[parquet]' 2>&1 \
+	  || echo failed; } | awk '/^ERROR/ {wrong = 1} wrong && !/^failed$$/ || /Downloading .*[0-9][0-9][.][0-9]* MB/ {print "  " $$0} \
 	  /^Installing collected/ {print "  unpacking " NF - 3 " packages"} /^failed$$/ {exit 1}'
 	@echo "warming the JIT cache (a minute or two, once) ..."
 	@$(BIN)/python -m streamer.fingerprint.warm_up
