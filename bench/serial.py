@@ -32,7 +32,7 @@ from streamer.fingerprint.scheme import scheme_for
 from streamer.observe.logs import configure_logging
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Record
-from streamer.service import file_job, whole
+from streamer.service import file_job, index_steps
 from streamer.service.processes import Lines, Prepared, Processes
 from streamer.settings.settings import Settings
 from streamer.transports.files import output_folder, transport
@@ -43,8 +43,8 @@ PARTS = {
     "make records": [(transport, "records_of"), (transport, "_batch")],
     "send": [(Lines, "of"), (pickle, "dumps")],
     "receive": [(Processes, "take")],
-    "decide": [(whole.ByIndex, "decide")],
-    "route": [(whole.ByIndex, "route")],
+    "decide": [(index_steps.ByIndex, "decide")],
+    "route": [(index_steps.ByIndex, "route")],
     "make lines": [(transport.FileTransport, "deliver")],
     "write": [(output_folder, "_write_at")],
     "sync": [(output_folder.OutputFolder, "_save"), (output_folder.os, "fdatasync")],
