@@ -49,34 +49,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(
-        (
-            "AlreadyOpenError",
-            "FormatUnknownError",
-            "IndexClosedError",
-            "IndexDamagedError",
-            "IndexFullError",
-            "IndexInUseError",
-            "IndexMissingError",
-            "NeardupError",
-            "NeardupIndexError",
-            "ParametersDifferError",
-        ),
-        "index.errors",
-    ),
     "Answer": "streamer.ask.answer",
     "Filter": "streamer.ask.filter",
     "Settings": "streamer.settings.settings",
     "SettingsError": "streamer.errors",
     "load_settings": "streamer.settings.settings",
 }
+"""Modules by name; the other names are of index.errors."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     attribute = "load" if name == "load_settings" else name
-    found: object = getattr(import_module(_HOMES[name]), attribute)
+    found: object = getattr(import_module(_HOMES.get(name, "index.errors")), attribute)
     globals()[name] = found
     return found
 
