@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from streamer.errors import EXIT_INTERRUPTED, FILE_LIMITS, TOO_MANY_FILES, StandardOutputFailed
 from streamer.observe.standard_streams import open_standard_streams
 
 INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
@@ -35,6 +34,8 @@ def main() -> None:
         )
         sys.exit(os.EX_CONFIG)
     # Not before: everything behind this line imports `index`.
+    from streamer.errors import FILE_LIMITS, TOO_MANY_FILES, StandardOutputFailed
+
     try:
         from streamer.cli.main import main as run_command_line
 
@@ -56,7 +57,8 @@ def _end_interrupted(_number: int, _frame: object) -> NoReturn:
     """End at once on Ctrl-C, with a line and no traceback; commands that can end in order have handlers of their own."""
     # Not print: the signal may come amid one.
     os.write(sys.stderr.fileno(), b"streamer: interrupted\n")
-    raise SystemExit(EXIT_INTERRUPTED)
+    # As `streamer.errors.EXIT_INTERRUPTED`, which imports `index`.
+    raise SystemExit(128 + signal.SIGINT)
 
 
 def _index_found() -> Path | None:

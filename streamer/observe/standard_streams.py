@@ -14,8 +14,6 @@ import sys
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import Any
 
-from streamer.errors import StandardOutputFailed
-
 _WRONG_WAY = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_WRONLY}
 """How a closed descriptor is opened, so that its use fails. gnulib's `stdopen` does the same."""
 
@@ -33,6 +31,9 @@ class _Output(FileIO):
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, self.fileno())
             os.close(nothing)
+            # Not before: errors import `index`, and the program first looks whether it is its own.
+            from streamer.errors import StandardOutputFailed
+
             raise StandardOutputFailed(
                 f"standard output: {problem.strerror}. The answer could not be written; files that the command writes are whole."
             ) from problem
