@@ -401,7 +401,7 @@ def test_workers_of_either_client_share_a_group_and_deliver_everything_once(
         patiently(lambda: all(threads.map(only_read, workers)) and owned(workers) == [1, 1])
         for worker in workers:
             for partition in worker._reader.assignment():
-                worker.seek(Source(worker._stream, partition), 0, None)
+                worker.seek(Source(worker.stream, partition), 0, None)
         all_is_there = Event()
 
         def work(worker: KafkaTransport) -> None:
