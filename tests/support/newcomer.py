@@ -151,5 +151,5 @@ def link_environment(folder: Path) -> None:
     for name in ("bin", "lib", "lib64", "include", "pyvenv.cfg"):
         if (Path(sys.prefix) / name).exists():
             (folder / ".venv" / name).symlink_to(Path(sys.prefix) / name)
-    for stamp in ("installed", "installed-dev"):
+    for stamp in ("installed", "installed-dev", "installed-kafka"):
         (folder / ".venv" / stamp).touch()
