@@ -129,4 +129,4 @@ def test_other_settings_than_the_index_was_built_with_stop_the_service(
     second = start(other)
     assert second.process.wait(30) == os.EX_CONFIG
     log = second.log.read_text()
-    assert "fingerprint.bins: stored 128, asked 64" in log
+    assert "minhash.bins: stored 128, asked 64" in log
