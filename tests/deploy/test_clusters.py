@@ -55,7 +55,7 @@ def test_the_image_has_what_any_setting_may_ask_for() -> None:
     (wanted,) = re.findall(r"pip install .*'\.\[(\w+)]'", DOCKERFILE)
     (extras,) = PROJECT["optional-dependencies"][wanted]
 
-    assert {"html", "confluent", "registry", "warc", "parquet"} <= set(re.findall(r"[\w-]+", extras.split("[")[1]))
+    assert {"confluent", "registry", "parquet"} <= set(re.findall(r"[\w-]+", extras.split("[")[1]))
 
 
 def test_the_manifests_name_the_image_of_this_version() -> None:
