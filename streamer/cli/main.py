@@ -95,7 +95,8 @@ def run(chosen: options.Chosen, parts: Sequence[Part]) -> None:
     # The metrics library must load after the supervisor creates the metrics folder.
     from streamer.workers.supervisor import Supervisor
 
-    settings = chosen.load()
+    # Workers look at the index in place: a supervisor loads nothing that opens one.
+    settings = chosen.stated()
     options.log_as_set(settings)
     _warn_of_idle_settings(settings)
     chosen_parts = [part for part in PARTS if part in parts]

@@ -98,12 +98,16 @@ class Chosen:
         An unset `fingerprint.markup` is that of the index in place.
         """
         folder = [] if index is None else [f"index.directory={index}"]
-        settings = load(self.file, [*self.overrides, *folder, *more], over_files=over_files, preset=self.preset)
+        settings = self.stated(*folder, *more, over_files=over_files)
         if not settings.index.directory.is_dir():
             return settings
         from streamer.fingerprint.in_place import as_in_place
 
         return as_in_place(settings)
+
+    def stated(self, *more: str, over_files: bool = False) -> Settings:
+        """The same without a look at the index, for a process that loads nothing of it. Raises SettingsError."""
+        return load(self.file, [*self.overrides, *more], over_files=over_files, preset=self.preset)
 
     def with_preset(self, preset: str) -> "Chosen":
         """The same options with another preset, and only overrides outside of methods."""

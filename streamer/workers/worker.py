@@ -17,6 +17,7 @@ from index import Index, errors
 from index.kernels.jit import compilations
 from streamer.audit.report import gauges
 from streamer.errors import FILE_LIMITS, TOO_MANY_FILES, StreamerError
+from streamer.fingerprint.in_place import as_in_place
 from streamer.fingerprint.scheme import key_for, scheme_for
 from streamer.observe import definitions, metrics
 from streamer.observe.batch_report import BatchReport
@@ -201,6 +202,7 @@ def work(
 
 def _run(settings: Settings, part: Part | None, instance: str, listener: MetricsListener) -> None:
     loop: Loop
+    settings = as_in_place(settings)
     with ExitStack() as resources:
         resources.enter_context(compilations(listener.compiling))
         if part in (None, "decide"):

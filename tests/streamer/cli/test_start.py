@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.indexes import opened
+
 HEAVY = ("numba", "numpy", "kafka", "lmdb", "prometheus_client", "jieba")
 
 FOR_WORKERS = ("numba", "kafka", "jieba", "rjieba", "opencc", "selectolax", "trafilatura")
@@ -22,9 +24,12 @@ def test_help_imports_no_library_that_only_work_needs(words: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("has_index", [False, True])
 @pytest.mark.parametrize("asks", ["false", "true"])
-def test_a_supervisor_imports_no_library_that_only_its_workers_need(asks: str, tmp_path: Path) -> None:
+def test_a_supervisor_imports_no_library_that_only_its_workers_need(asks: str, has_index: bool, tmp_path: Path) -> None:
     """Every process of a service pays for its own imports: seconds of processor time for those of a worker."""
+    if has_index:
+        opened(tmp_path / "index-data").close()
     program = (
         "import sys\nfrom streamer.cli.main import cli\nfrom streamer.workers.supervisor import Supervisor\n"
         "def run(supervisor):\n    supervisor._ask_service(None)\n"

@@ -15,6 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from index.kernels.jit import compiled
+from streamer import Filter
 from streamer.errors import SettingsError
 from streamer.observe import metrics
 from streamer.observe.batch_report import BatchReport
@@ -104,3 +105,20 @@ def test_a_worker_hears_of_what_is_compiled_from_the_opening_of_its_index_on(
     with capture_logs() as logged, pytest.raises(SettingsError, match="far enough"):
         worker._run(Settings(), None, "instance", listener)
     assert [line["event"] for line in logged] == ["compiling machine code, once for this processor"]
+
+
+def test_a_worker_goes_on_with_the_mark_up_of_the_index_in_place(
+    listener: worker.MetricsListener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Filter(tmp_path, markup="none").close()
+    asked: list[str] = []
+
+    def opened(settings: Settings) -> Any:
+        asked.append(settings.fingerprint.markup)
+        raise SettingsError("far enough")
+
+    monkeypatch.setattr(worker, "open_with_scheme", opened)
+    for directory in (tmp_path, tmp_path / "none"):
+        with pytest.raises(SettingsError, match="far enough"):
+            worker._run(Settings().replaced(index={"directory": directory}), None, "instance", listener)
+    assert asked == ["none", "auto"]
