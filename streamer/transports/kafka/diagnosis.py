@@ -74,8 +74,8 @@ def diagnose(settings: Settings) -> Facts:
     with asking(settings, "looking into rights and topics") as admin:
         withheld = withheld_on_topics(admin, rights)
         facts = _topics(admin, [name for key in type(topics).model_fields if (name := getattr(topics, key))])
-        of_parts = {right: None for part in PARTS for right in rights_of(settings_of(settings, part))}
-        further = [right for right in of_parts if right not in rights and facts.get(right.name) is not None]
+        part_rights = {right: None for part in PARTS for right in rights_of(settings_of(settings, part))}
+        further = [right for right in part_rights if right not in rights and facts.get(right.name) is not None]
         withheld_from_parts = (
             [*withheld_on_topics(admin, further), *_denied_to_parts(settings, admin)] if further else []
         )
@@ -96,11 +96,11 @@ def diagnose(settings: Settings) -> Facts:
 def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]:
     denied: list[Right] = []
     for part in PARTS:
-        of_part = settings_of(settings, part)
-        if of_part.kafka.group == settings.kafka.group:
+        part_settings = settings_of(settings, part)
+        if part_settings.kafka.group == settings.kafka.group:
             continue
-        refused = _denied(_tried(of_part, admin))
-        denied += [right for right in rights_of(of_part) if right.resource in refused]
+        refused = _denied(_tried(part_settings, admin))
+        denied += [right for right in rights_of(part_settings) if right.resource in refused]
     return denied
 
 
