@@ -49,8 +49,9 @@ class Fingerprint(Section):
     """Words to leave out: the particles that the package brings, or a file, one on each line."""
     markup: Markup = "auto"
     """Both schemes: how HTML is compared. auto reads each text [as what it is](inputs.md#pages-and-texts): a page by its
-    article, a fragment without its tags, any other text as it stands. html takes all texts for HTML and compares what can
-    be seen, html-main their articles. none compares tags too. If unset, an index in place keeps its own value.
+    article if the page holds little else, a fragment without its tags, any other text as it stands. html takes all texts for
+    HTML and compares what can be seen, html-main their articles. none compares tags too. If unset, an index in place keeps
+    its own value.
     """
     simplify: bool = False
     """Both schemes: Traditional characters count as their Simplified forms."""

@@ -4,6 +4,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
@@ -46,6 +47,21 @@ SHOWN_LETTERS_MIN = 1_000
 HIDDEN_FACTOR_MAX = 10
 """A page shows itself with SHOWN_LETTERS_MIN letters outside hidden elements, or 1 / HIDDEN_FACTOR_MAX of all letters."""
 
+LEFT_OUT_SHARE_MAX = 0.1
+"""Most of an article's letters that its page may have elsewhere, for the article to stand for the page."""
+
+_WORD = re.compile(r"\w+")
+_FURNITURE = ", ".join(
+    (
+        "nav, aside, header, footer, button, select, textarea",
+        *(f"[role={name}]" for name in ("navigation", "banner", "contentinfo", "complementary", "search")),
+        # Pages older than these elements name their blocks like them.
+        *(
+            f"[class~={name} i], [id={name} i]"
+            for name in ("nav", "navbar", "navigation", "menu", "sidebar", "breadcrumb", "breadcrumbs", "footer")
+        ),
+    )
+)
 _READING = re.compile(r"<r[tp](?=[\s/>])[^>]*+>[^<]*+(?:</r[tp]\s*+>)?+", re.IGNORECASE)
 _NO_SIZE = re.compile(r"0(?:\.0*)?(?:[a-z]{2,4}|%)?")
 
@@ -141,12 +157,16 @@ def visible_text(text: str) -> str:
     """
     if "<" not in text and "&" not in text:
         return text
-    page = bounded(complete(_parsable(text)), _BLOCK_NAMES)
-    parser = _without_hidden(page)
+    parser = _shown(text)
+    return parser.text() if parser.root is not None else ""
+
+
+def _shown(text: str) -> LexborHTMLParser:
+    parser = _without_hidden(bounded(complete(_parsable(text)), _BLOCK_NAMES))
     for block in parser.css(_BLOCKS):
         block.insert_before("\n")
         block.insert_after("\n")
-    return parser.text() if parser.root is not None else ""
+    return parser
 
 
 def _without_hidden(page: str) -> LexborHTMLParser:
@@ -208,14 +228,55 @@ def article_text(text: str) -> str:
     Short pieces have no main text, nor have pages nested so deep that lxml refuses them. A text without `<`, or with more than
     MAIN_TEXT_TAGS_MAX tags, gets its visible text.
     """
+    return _article(text) or visible_text(text)
+
+
+def _article(text: str) -> str | None:
     if not 0 < text.count("<") <= MAIN_TEXT_TAGS_MAX:
-        return visible_text(text)
-    page = _READING.sub("", complete(_parsable(text)))
-    return main_text(bounded(page, _BLOCK_NAMES)) or visible_text(text)
+        return None
+    return main_text(bounded(_READING.sub("", complete(_parsable(text))), _BLOCK_NAMES))
+
+
+def page_text(text: str) -> str:
+    """An HTML page's main text if it stands for the page, else its visible text.
+
+    It stands for the page unless the visible text outside of menus, sidebars, headers, footers and controls has words that the
+    main text lacks, with more than LEFT_OUT_SHARE_MAX of its letters. The "article" of a list or a shop is often a notice that
+    all pages of a site have.
+    """
+    article = _article(text)
+    return article if article is not None and _stands_for(article, text) else visible_text(text)
+
+
+def _stands_for(article: str, text: str) -> bool:
+    parser = _shown(text)
+    # The inner ones first: removing an element removes its content.
+    for node in reversed(parser.css(_FURNITURE)):
+        if not _holds_content(node):
+            node.decompose()
+    words = Counter(_WORD.findall(article))
+    left_out = Counter(_WORD.findall(parser.text())) - words if parser.root is not None else Counter[str]()
+    return _letters(left_out) <= LEFT_OUT_SHARE_MAX * _letters(words)
+
+
+def _holds_content(node: LexborNode) -> bool:
+    """Whether this element may hold a page's own text: an article's header holds its title, and the root holds everything."""
+    if node.tag in ("html", "body", "main", "article"):
+        return True
+    if node.tag not in ("header", "footer"):
+        return False
+    above = node.parent
+    while above is not None and above.tag not in ("article", "main", "section"):
+        above = above.parent
+    return above is not None
+
+
+def _letters(words: Counter[str]) -> int:
+    return sum(len(word) * count for word, count in words.items())
 
 
 def text_as_it_is(text: str) -> str:
-    """A page's main text, a fragment's visible text, any other text itself (`form_of`).
+    """A page's text (`page_text`), a fragment's visible text, any other text itself (`form_of`).
 
     >>> text_as_it_is("<p>Tea &amp; cake</p>").strip(), text_as_it_is("Tea &amp; <b>cake</b>")
     ('Tea & cake', 'Tea &amp; <b>cake</b>')
@@ -223,7 +284,7 @@ def text_as_it_is(text: str) -> str:
     form = form_of(text)
     if form is Form.TEXT:
         return text
-    return article_text(text) if form is Form.PAGE else visible_text(text)
+    return page_text(text) if form is Form.PAGE else visible_text(text)
 
 
 def _parsable(text: str) -> str:
