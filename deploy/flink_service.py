@@ -163,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with flink_service(options.directory.resolve(), options.port, options.set) as (settings, flink, watch):
             log.info("Flink's page: %s; logs in %s", flink.address, options.directory)
             log.info(
-                "try: .venv/bin/streamer produce examples/documents.jsonl; the outputs are the topics under [topics]"
+                "try: .venv/bin/streamer topics produce examples/documents.jsonl; the outputs are the topics under [topics]"
             )
             log.info("ready at %s, stop with Ctrl-C", settings.kafka.bootstrap_servers[0])
             while True:

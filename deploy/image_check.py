@@ -205,7 +205,9 @@ def serve(inside: Container, directory: Path) -> None:
         _wait_for(service, log, port, "/readyz", 200)
         print("          with the broker it becomes ready")
         with DOCUMENTS.open("rb") as lines:
-            subprocess.run(inside.streamer("produce", "-", **chosen), stdin=lines, check=True, capture_output=True)
+            subprocess.run(
+                inside.streamer("topics", "produce", "-", **chosen), stdin=lines, check=True, capture_output=True
+            )
         count = len(DOCUMENTS.read_text(encoding="utf-8").splitlines())
         deadline = time.monotonic() + READY_SECONDS
         while _delivered(port) < count:

@@ -34,7 +34,7 @@ CODE_LINES_MAX = {
     "streamer/ask": 807,
     "streamer/audit": 467,
     "streamer/clusters": 207,
-    "streamer/cli": 1649,
+    "streamer/cli": 1656,
     "streamer/delivered": 140,
     "streamer/demo": 493,
     "streamer/doctor": 451,
@@ -57,7 +57,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 52_300, "bench": 7_546, "deploy": 3_950}
+OTHER_CODE_LINES_MAX = {"tests": 52_700, "bench": 7_546, "deploy": 4_000}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

@@ -41,7 +41,7 @@ def outcome(world: World) -> list[str]:
         + topic_problems(world)
         + counted_again(world)
         + said_by_verify(world)
-        + _said(world, "index", "verify")
+        + _said(world, "index", "check")
     )
     if world.partitions == 1:
         found += undisturbed_differences(world)

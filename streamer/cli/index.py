@@ -1,6 +1,6 @@
 """`streamer index`: tools for the index. Each is safe while a service runs, or refuses to run.
 
-Exit codes: docs/index-tools.md; 1: `verify` failed, or `query --id` or `forget` has no such document.
+Exit codes: docs/index-tools.md; 1: `check` failed, or `query --id` or `forget` has no such document.
 """
 
 import sys
@@ -13,25 +13,14 @@ import click
 
 from streamer.cli import options
 from streamer.cli.outputs import EXIT_NO, NoLeftovers, require_absent, show, writing
+from streamer.cli.sections import RememberingGroup
 from streamer.errors import SettingsError
 from streamer.settings.settings import Settings
 
 EXPORT_FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
-class _CommandsNow(click.Group):
-    def resolve_command(
-        self, context: click.Context, arguments: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if arguments[0] == "import":
-            raise click.UsageError(
-                "`streamer index import` was removed: `streamer index rebuild DIRECTORY --export FILE` enters an export into "
-                "the index in DIRECTORY, or makes one there"
-            )
-        return super().resolve_command(context, arguments)
-
-
-@click.group("index", cls=_CommandsNow)
+@click.group("index", cls=RememberingGroup)
 @click.option(
     "--directory", type=options.FOLDER, help="Folder of the index.  [default: index.directory of the settings]"
 )
@@ -129,9 +118,9 @@ def _entries(index: Any) -> int:
     return int(statistics.entries + statistics.exact_entries + statistics.forgotten)
 
 
-@index_group.command("verify")
+@index_group.command("check")
 @options.settings_and_json
-def verify(settings: Settings) -> None:
+def check(settings: Settings) -> None:
     """Check the index; exit code 1 if it is damaged.
 
     Checks the file's structure and the consistency of all tables, in one snapshot. The file of a busy index grows
@@ -142,7 +131,7 @@ def verify(settings: Settings) -> None:
 
     with (
         tools.open_for_reading(settings) as index,
-        tables.progress_bar("verifying documents", 2 * _entries(index)) as progress,
+        tables.progress_bar("checking documents", 2 * _entries(index)) as progress,
     ):
         findings = verify_index(index, progress)
     verdict = tools.verdict(findings)

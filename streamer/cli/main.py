@@ -303,7 +303,7 @@ def demo(chosen: options.Chosen, directory: Path, language: str | None) -> None:
 @cli.group()
 @options.settings_options
 def topics() -> None:
-    """Manage the service's topics."""
+    """Create the service's topics, and fill its input."""
 
 
 @topics.command("create")
@@ -324,11 +324,11 @@ def topics_create(chosen: options.Chosen, partitions: int, replicas: int, parts:
         click.echo(f"{topic}\t{outcome}")
 
 
-@cli.command()
+@topics.command("produce")
 @options.files_argument
 @click.option("--topic", help="Write to this topic.  [default: topics.input of the settings]")
 @options.pass_chosen
-def produce(chosen: options.Chosen, files: Sequence[Path], topic: str | None) -> None:
+def topics_produce(chosen: options.Chosen, files: Sequence[Path], topic: str | None) -> None:
     """Send the lines of FILES to the input topic, in order.
 
     FILES are as for `filter`; each WARC page and each Parquet row is one line.
@@ -336,7 +336,7 @@ def produce(chosen: options.Chosen, files: Sequence[Path], topic: str | None) ->
     from streamer.service.summary import left_out_in_words
     from streamer.transports.files.line_reader import lines
     from streamer.transports.files.warc import UNREADABLE
-    from streamer.transports.kafka.topics import produce as send
+    from streamer.transports.kafka.topics import produce
 
     settings = chosen.load()
     left_out: Counter[str] = Counter()
@@ -352,7 +352,7 @@ def produce(chosen: options.Chosen, files: Sequence[Path], topic: str | None) ->
             except InputUnreadable as error:
                 complaints.append(str(error))
 
-    count = send(settings, topic or settings.topics.input, readable())
+    count = produce(settings, topic or settings.topics.input, readable())
     click.echo(f"{count}\t{topic or settings.topics.input}")
     if left_out := +left_out:
         click.echo(f"no documents: {left_out_in_words(left_out)}", err=True)

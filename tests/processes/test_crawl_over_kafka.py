@@ -22,7 +22,7 @@ def test_2_000_pages_of_an_archive_come_out_as_planned_and_every_command_counts_
     chosen = [f"{section}.{key}={value}" for section, values in SETTINGS.items() for key, value in values.items()]
     run = make_run(kafka.bootstrap_servers, tmp_path, *chosen, "batch.records_max=200")
     service = start(run)
-    subprocess.run(run.arguments("produce", str(archive)), check=True, capture_output=True, timeout=120)
+    subprocess.run(run.arguments("topics", "produce", str(archive)), check=True, capture_output=True, timeout=120)
     wait_until(lambda: run.delivered() >= len(fetches))
     metrics = run.metrics()
     assert stop(service.process) == 0

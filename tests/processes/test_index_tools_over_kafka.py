@@ -42,7 +42,7 @@ def served(run: Run, log: Path, count: int) -> dict[str, Any]:
             return all(each["applied"] == each["committed"] for each in found["sources"])
 
         wait_until(all_is_committed)
-        assert told(run, "verify")["sound"] is True
+        assert told(run, "check")["sound"] is True
         assert stop(process) == 0
         return found
     finally:

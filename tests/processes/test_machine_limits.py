@@ -68,7 +68,7 @@ def test_files_are_filtered_and_verified_with_few_open_files_or_the_limit_is_nam
     filtering = streamer(
         *chosen, "filter", str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out"), preexec_fn=limit
     )
-    verifying = streamer(*chosen, "index", "verify", preexec_fn=limit)
+    verifying = streamer(*chosen, "index", "check", preexec_fn=limit)
     for done in (filtering, verifying):
         assert "Traceback" not in done.stdout + done.stderr
     if files == 6:

@@ -7,8 +7,8 @@ from contextlib import suppress
 from streamer.records.schemas import MAGIC, PREFIX_BYTES, schema_of
 
 _FORMS = {
-    b"WARC/": "this is WARC: `streamer produce` sends the pages of such files, for decode.preset = warc",
-    b"PAR1": "this is Parquet: `streamer produce` sends the rows of such files",
+    b"WARC/": "this is WARC: `streamer topics produce` sends the pages of such files, for decode.preset = warc",
+    b"PAR1": "this is Parquet: `streamer topics produce` sends the rows of such files",
     b"Obj\x01": "this is an Avro file: decode.format = avro reads records with the schema of a registry",
     b"\x1f\x8b": "this is compressed by gzip: send it decompressed",
     b"\x28\xb5\x2f\xfd": "this is compressed by Zstandard: send it decompressed",

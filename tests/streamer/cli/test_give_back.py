@@ -66,7 +66,7 @@ def test_what_was_dropped_comes_back_once_and_all_is_sound() -> None:
     )
     done = run("verify", *FOLDERS, "--json", "--all")
     assert (done.code, orjson.loads(done.out)["counts"]["given-back"]) == (0, 7)
-    assert run("index", "--directory", "index", "verify").code == 0
+    assert run("index", "--directory", "index", "check").code == 0
 
 
 def test_a_page_that_came_back_is_not_dropped_for_another_and_a_lost_index_knows_it() -> None:

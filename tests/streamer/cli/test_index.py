@@ -238,14 +238,14 @@ def test_what_cannot_be_done_says_so_by_words_and_exit_code(
 
 
 def test_where_there_is_no_index_nothing_is_made(tmp_path: Path) -> None:
-    for command in (["stats"], ["verify"], ["query", "--text", "a"], ["forget", "a"], ["compact", "--in-place"]):
+    for command in (["stats"], ["check"], ["query", "--text", "a"], ["forget", "a"], ["compact", "--in-place"]):
         done = run("index", "--directory", tmp_path / "none", *command)
         assert done.code == 66, done.err
     assert not (tmp_path / "none").exists()
 
 
-def test_verify_tells_a_sound_index_from_a_damaged_one_by_its_exit_code(index: Path) -> None:
-    found = told("index", "--directory", index, "verify")
+def test_check_tells_a_sound_index_from_a_damaged_one_by_its_exit_code(index: Path) -> None:
+    found = told("index", "--directory", index, "check")
     assert found["sound"] is True
     assert {check["check"]: check["examined"] for check in found["checks"]} == {
         "structure": 1, "checksums": 9, "counters": 7, "log": 7, "blocks": 1, "journal": 1, "frames": 0,
@@ -253,7 +253,7 @@ def test_verify_tells_a_sound_index_from_a_damaged_one_by_its_exit_code(index: P
     }  # fmt: skip
     with opened(index, parameters_of(index)) as damaged:
         changed(damaged, lambda transaction: transaction.delete(Table.EXACT, transaction.keys(Table.EXACT)[0]))
-    done = run("index", "--directory", index, "verify")
+    done = run("index", "--directory", index, "check")
     assert done.code == 1
     assert "the index is not sound" in done.out
 
@@ -308,7 +308,7 @@ def test_a_forgotten_document_is_logged_and_its_copies_are_unique_again(index: P
     told("index", "--directory", index, "rebuild", tmp_path / "imported", "--export", export)
     (tmp_path / "again.jsonl").write_bytes(orjson.dumps({"id": "again", "text": TEXT}))
     for directory in (index, backup, tmp_path / "imported"):
-        assert told("index", "--directory", directory, "verify")["sound"] is True
+        assert told("index", "--directory", directory, "check")["sound"] is True
         totals = told(
             "filter", tmp_path / "again.jsonl", "--out", tmp_path / f"out {directory.name}", "--index", directory
         )
@@ -348,7 +348,7 @@ def test_an_index_rebuilt_from_an_export_matches_from_another_similarity(index: 
     assert told(*chosen, "index", "--directory", index, "rebuild", new, "--export", export)["records"] == 7
     assert parameters_of(new) == parameters_for(load(None, chosen[1:], {}), dict(parameters_of(index).fingerprint))
     assert told("index", "--directory", new, "stats")["parameters"]["similarity_min"] == 0.9
-    assert told("index", "--directory", new, "verify")["sound"] is True
+    assert told("index", "--directory", new, "check")["sound"] is True
     assert contents_of(new) == contents_of(index)
     queries = [told("index", "--directory", each, "query", "--text", TEXT + " end") for each in (index, new)]
     assert queries[0] == queries[1]
@@ -373,7 +373,7 @@ def test_an_index_with_a_second_look_is_asked_rebuilt_and_judged_anew(corpus: Pa
     told(*look, "filter", corpus, "--out", tmp_path / "out", "--index", first)
     statistics = told(*look, "index", "--directory", first, "stats")
     assert statistics["parameters"]["look"] == {"kind": "cosine", "cells": 128, "cosine_min": 0.85}
-    assert told(*look, "index", "--directory", first, "verify")["sound"]
+    assert told(*look, "index", "--directory", first, "check")["sound"]
     told("index", "--directory", first, "export", export)
     stricter = (*look, "--set", "second_look.cosine_min=0.95")
     told(*stricter, "index", "--directory", first, "rebuild", tmp_path / "new", "--export", export)

@@ -124,7 +124,7 @@ def test_pages_of_an_archive_are_sent_a_line_each_and_what_is_no_page_is_told(fr
     archive.page("http://a.example/1", "<p>The ferry, 渡轮</p>")
     (tmp_path / "crawl.warc.gz").write_bytes(archive.members)
     server = f"kafka.bootstrap_servers={fresh.kafka.bootstrap_servers[0]}"
-    done = run("produce", tmp_path / "crawl.warc.gz", "--topic", fresh.topics.input, "--set", server)
+    done = run("topics", "produce", tmp_path / "crawl.warc.gz", "--topic", fresh.topics.input, "--set", server)
     assert (done.code, done.out) == (0, f"1\t{fresh.topics.input}\n")
     assert "no documents: request 1" in done.err
     found = committed_records(fresh.kafka.bootstrap_servers[0], fresh.topics.input)
