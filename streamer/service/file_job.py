@@ -189,7 +189,7 @@ def filter_files(
             if bar.live.is_started:
                 bar.stop()
         totals.before, totals.left_out = transport.records_before, transport.left_out
-        totals.remarks, totals.suffix = transport.remarks, transport.suffix
+        totals.remarks, totals.suffix, totals.folder = transport.remarks, transport.suffix, transport.outcomes
     if settings.audit.one_in:
         totals.audit = estimates_of(settings)
     totals.seconds = time.perf_counter() - begin

@@ -17,6 +17,7 @@ class Totals:
     """Sums over one run's batches.
 
     before    records delivered by earlier runs
+    folder    lines in the output folder by "verdict/reason", of all runs and inputs; None: unknown
     shadow    whether duplicates go with the unique ones (route.shadow)
     suffix    of the outputs' files
     left_out  WARC records without a page and blank lines, by kind, from each file's beginning
@@ -31,6 +32,7 @@ class Totals:
     """
 
     before: int = 0
+    folder: Counter[str] | None = None
     records: int = 0
     replayed: int = 0
     value_bytes: int = 0
@@ -64,6 +66,11 @@ class Totals:
         """This run's records with a verdict."""
         return sum(count for (label, _), count in self.outcomes.items() if label == verdict.label)
 
+    def in_folder(self, verdict: Verdict) -> int:
+        """Records in the folder with a verdict."""
+        folder = self.folder or Counter[str]()
+        return sum(count for key, count in folder.items() if key.partition("/")[0] == verdict.label)
+
     @property
     def records_per_second(self) -> float:
         """Records per second of wall time, including the clients' start and end."""
@@ -79,6 +86,7 @@ class Totals:
             "documents": self.records,
             **{verdict.label.replace("-", "_"): self.verdict(verdict) for verdict in _SHOWN},
             "already_decided": self.before + self.replayed,
+            "folder": None if self.folder is None else dict(sorted(self.folder.items())),
             "odd_times": self.odd_times,
             "left_out": dict(sorted(self.left_out.items())),
             "remarks": self.remarks,
@@ -94,44 +102,48 @@ class Totals:
 
 
 def table(totals: Totals, out: Path) -> PlainTable:
-    """The totals for people."""
-    rows = PlainTable("what", "count", "more", ids=("what",), right=("count",), dim=("more",), headed=False)
-    rows.add_row("documents", totals.records, "")
+    """The totals for people; with those of the folder, if other runs wrote there too."""
+    has_others = totals.folder is not None and totals.folder.total() > totals.records
+    headings = ("", "this run", "folder", "") if has_others else ("", "this run", "")
+    rows = PlainTable(*headings, ids=headings[:1], right=headings[1:-1], dim=headings[-1:], headed=has_others)
+
+    def add(what: str, count: int | str, more: str, folder: int | str = "") -> None:
+        rows.add_row(what, count, *([folder] if has_others else []), more)
+
+    add("documents", totals.records, "", totals.folder.total() if totals.folder else "")
     for verdict in _SHOWN:
-        if verdict in _SHOWN_IF_ANY and not totals.verdict(verdict):
+        if verdict in _SHOWN_IF_ANY and not totals.verdict(verdict) + totals.in_folder(verdict):
             continue
         reasons = ", ".join(
             f"{reason} {count:,}"
             for (label, reason), count in sorted(totals.outcomes.items())
             if label == verdict.label
         )
-        rows.add_row(_words(verdict), totals.verdict(verdict), reasons)
+        add(_words(verdict), totals.verdict(verdict), reasons, totals.in_folder(verdict))
     if known := totals.before + totals.replayed:
-        rows.add_row("already decided", known, "by an earlier run: same verdicts, nothing changed")
+        add("already decided", known, "by an earlier run: same verdicts, nothing changed")
     if totals.unread:
-        rows.add_row("unread files", len(totals.unread.splitlines()), "read up to a line: see below")
+        add("unread files", len(totals.unread.splitlines()), "read up to a line: see below")
     if totals.left_out:
-        rows.add_row("no documents", totals.left_out.total(), left_out_in_words(totals.left_out))
+        add("no documents", totals.left_out.total(), left_out_in_words(totals.left_out))
     if totals.odd_times:
-        rows.add_row("odd times", totals.odd_times, "not understood (decode.time), so taken as no time")
+        add("odd times", totals.odd_times, "not understood (decode.time), so taken as no time")
     if shared := totals.outcomes[Verdict.UNIQUE.label, label(Verdict.UNIQUE, Reason.SHARED_ID)]:
-        rows.add_row("shared ids", shared, "ids of unrelated texts, so no versions: decode.id names no page")
+        add("shared ids", shared, "ids of unrelated texts, so no versions: decode.id names no page")
     for measured in ("recall", "precision"):
         if totals.audit and totals.audit[measured]["estimate"] is not None:
             estimate = Estimate(**totals.audit[measured])
-            rows.add_row(
-                measured, f"{estimate.estimate:.3f}", f"{estimate.low:.3f} to {estimate.high:.3f}; streamer audit"
-            )
+            add(measured, f"{estimate.estimate:.3f}", f"{estimate.low:.3f} to {estimate.high:.3f}; streamer audit")
     if totals.clusters:
         counts = ", ".join(f"{name} {count:,}" for name, count in totals.clusters.items() if name != "clusters")
-        rows.add_row("clusters", totals.clusters["clusters"], counts)
-    rows.add_row("documents/s", f"{totals.records_per_second:,.0f}", f"{totals.seconds:.1f} s in all")
+        add("clusters", totals.clusters["clusters"], counts)
+    add("documents/s", f"{totals.records_per_second:,.0f}", f"{totals.seconds:.1f} s by the clock")
     for verdict, name in _FILES.items():
         if totals.shadow and verdict is Verdict.DUPLICATE:
             continue
         words = "unique, near-duplicate" if totals.shadow and verdict is Verdict.UNIQUE else _words(verdict)
-        rows.add_row(f"{words} in", "", str(out / f"{name}{totals.suffix}"))
-    rows.add_row("every verdict in", "", str(out / f"verdicts{totals.suffix}"))
+        add(f"{words} in", "", str(out / f"{name}{totals.suffix}"))
+    add("every verdict in", "", str(out / f"verdicts{totals.suffix}"))
     return rows
 
 

@@ -6,7 +6,7 @@
     DIR/verdicts.jsonl      one JSON line per input line
     DIR/clusters.jsonl, DIR/kept.jsonl  see `streamer.clusters.clusters`
     DIR/unique.parquet ...  copies of these files, written at the end of a run that asks for them
-    DIR/checkpoint.json     lengths of the four files, their compression, and lines delivered per input
+    DIR/checkpoint.json     lengths of the four files, their compression, counts of verdicts, and lines delivered per input
     DIR/lock                process id of the running filter, which holds it
 
 A delivery:
@@ -26,10 +26,12 @@ import errno
 import fcntl
 import gzip
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Annotated, Any
 
 import orjson
@@ -120,6 +122,7 @@ class _Checkpoint:
     compression: str
     lengths: dict[str, Annotated[int, Field(ge=0)]]
     sources: list[Delivered]
+    outcomes: dict[str, Annotated[int, Field(ge=0)]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,8 @@ class OutputFolder:
         self.folder = folder
         self.sources: dict[str, Delivered] = {}
         """Inputs by path; `register` and `append` update it."""
+        self.outcomes: Counter[str] | None = Counter()
+        """Delivered lines of all inputs by verdict and reason; None if a former build delivered some, uncounted."""
         self._hooks = hooks
         self._wanted = compression
         self._compression = compression or ""
@@ -245,8 +250,10 @@ class OutputFolder:
         with self._in_doubt():
             self._save(self._lengths, inputs)
 
-    def append(self, contents: Mapping[str, bytes], inputs: Iterable[Delivered]) -> None:
-        """Append the contents to the outputs by name, and commit `inputs` in the checkpoint.
+    def append(
+        self, contents: Mapping[str, bytes], inputs: Iterable[Delivered], outcomes: Mapping[str, int] | None = None
+    ) -> None:
+        """Append the contents to the outputs by name, and commit `inputs` in the checkpoint, with these further outcomes.
 
         After an error (DeliveryDoubtful, or a hook's), close and reopen the folder.
         """
@@ -260,7 +267,7 @@ class OutputFolder:
             for name in contents:
                 os.fdatasync(self._descriptors[name])
             self._hooks.after_outputs()
-            self._save(lengths, inputs)
+            self._save(lengths, inputs, outcomes or {})
         self._hooks.after_checkpoint()
 
     def close(self) -> None:
@@ -309,6 +316,7 @@ class OutputFolder:
         if any(source.mark for source in checkpoint.sources) and not checkpoint.lengths[VERDICTS]:
             raise self._damaged()
         self._lengths, self._compression = checkpoint.lengths, checkpoint.compression
+        self.outcomes = None if checkpoint.outcomes is None else Counter(checkpoint.outcomes)
         self.sources = {source.path: source for source in checkpoint.sources}
 
     def _refuse_foreign_outputs(self) -> None:
@@ -351,15 +359,19 @@ class OutputFolder:
             f"{self.folder / CHECKPOINT}: is damaged: put it back from a copy of the whole folder, or name another --out."
         )
 
-    def _save(self, lengths: dict[str, int], inputs: Iterable[Delivered]) -> None:
+    def _save(
+        self, lengths: dict[str, int], inputs: Iterable[Delivered], outcomes: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         sources = self.sources | {each.path: each for each in inputs}
+        counted = None if self.outcomes is None else self.outcomes + Counter(outcomes)
         content = orjson.dumps(
-            _Checkpoint(FORMAT, self._compression, lengths, list(sources.values())), option=orjson.OPT_APPEND_NEWLINE
+            _Checkpoint(FORMAT, self._compression, lengths, list(sources.values()), counted),
+            option=orjson.OPT_APPEND_NEWLINE,
         )
         with replacing(self.folder / CHECKPOINT) as file:
             file.write(content)
         _sync(self.folder)
-        self._lengths, self.sources = lengths, sources
+        self._lengths, self.sources, self.outcomes = lengths, sources, counted
 
     @contextlib.contextmanager
     def _in_doubt(self) -> Iterator[None]:

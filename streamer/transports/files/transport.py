@@ -146,6 +146,11 @@ class FileTransport(Transport):
         return sum((delivered | self._records_before).values())
 
     @property
+    def outcomes(self) -> Counter[str] | None:
+        """Delivered lines in the folder by "verdict/reason", of all runs and inputs; None if not all were counted."""
+        return self._folder.outcomes
+
+    @property
     def suffix(self) -> str:
         """Suffix of the outputs' files, such as .jsonl.gz."""
         return self._folder.path(".jsonl").name
@@ -245,6 +250,11 @@ class FileTransport(Transport):
             lines[each.destination].append(each.record.value or b"")
         contents = {f"{name}.jsonl": b"\n".join([*values, b""]) for name, values in lines.items() if values}
         contents[output_folder.VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
+        decisions = Counter((each.decision.verdict, each.decision.reason) for each in outgoing if each.decision)
+        outcomes: Counter[str] = Counter()
+        for (verdict, reason), count in decisions.items():
+            # Two verdicts may have one label.
+            outcomes[f"{verdict.label}/{reason}"] += count
         ends = batch.ends.items()
         self._folder.append(
             contents,
@@ -252,6 +262,7 @@ class FileTransport(Transport):
                 delivered[at].going_on(begins.get(at, end), end, batch.marks[at].hex(), self.settings_digest)
                 for at, end in ends
             ],
+            outcomes,
         )
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:  # noqa: ARG002

@@ -1,6 +1,7 @@
 """The totals of a run over files are the sums of its batches, for people and for machines."""
 
 import io
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
     totals.left_out.update({"response, image/png": 1200, "request": 1})
     totals.clusters = {"clusters": 2, "best": 7}
     totals.odd_times = 3
+    totals.folder = Counter({"update/recrawled": 1, "duplicate/similar": 2})
     found = totals.as_json(OUT)
     assert found.pop("cpu_us_by_verb") == pytest.approx(dict.fromkeys(STEPS, 1.0))
     assert found == {
@@ -80,6 +82,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "suspect": 0,
         "extends": 0,
         "already_decided": 5,
+        "folder": {"duplicate/similar": 2, "update/recrawled": 1},
         "odd_times": 3,
         "left_out": {"request": 1, "response, image/png": 1200},
         "remarks": [],
@@ -131,6 +134,20 @@ def test_people_are_told_what_was_left_out_the_most_first(totals: Totals) -> Non
 def test_what_was_decided_before_has_a_line_only_where_there_was_something(totals: Totals) -> None:
     assert [line[:3] for line in lines(totals) if line[0] == "already"] == [["already", "decided", "5"]]
     assert not [line for line in lines(Totals(records=1, seconds=1.0)) if line[0] == "already"]
+
+
+def test_the_folder_has_a_column_where_other_runs_wrote_there_too(totals: Totals) -> None:
+    totals.folder = Counter(
+        {"unique/no-match": 4, "unique/short-text-new": 3, "duplicate/similar": 1, "dead-letter/not-json": 2}
+    )
+    assert ["unique", "7", "no-match", "4,", "short-text-new", "3"] in lines(totals)
+    totals.folder += Counter({"unique/no-match": 1_000, "update/recrawled": 3})
+    told = lines(totals)
+    assert told[0] == ["this", "run", "folder"]
+    assert ["documents", "10", "1,013"] in told
+    assert ["unique", "7", "1,007", "no-match", "4,", "short-text-new", "3"] in told
+    assert ["updates", "0", "3"] in told
+    assert ["unique", "in", "out/unique.jsonl"] in told
 
 
 def test_suspects_and_updates_are_shown_to_people_where_there_are_any(totals: Totals) -> None:

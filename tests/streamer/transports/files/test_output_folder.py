@@ -58,16 +58,53 @@ def test_the_checkpoint_is_written_like_this(tmp_path: Path) -> None:
     folder.append(
         {"unique.jsonl": b"a\n", "verdicts.jsonl": b"{}\n"},
         [ONE.going_on(begin=0, lines=1, mark="ab" * 16, settings="1f")],
+        {"unique/no-match": 1},
     )
     folder.close()
     assert (tmp_path / "checkpoint.json").read_text() == (
         '{"format":2,"compression":"","lengths":{"unique.jsonl":2,"duplicate.jsonl":0,"dead-letter.jsonl":0,"verdicts.jsonl":3},'
         '"sources":[{"path":"/data/one.jsonl","name":"one.jsonl","stream":"00000000000000000000000000000000",'
-        '"lines":1,"mark":"abababababababababababababababab","settings":[["1f",0]]}]}\n'
+        '"lines":1,"mark":"abababababababababababababababab","settings":[["1f",0]]}],"outcomes":{"unique/no-match":1}}\n'
     )
     again = opened(tmp_path)
     assert again.sources == {ONE.path: Delivered(ONE.path, ONE.name, ONE.stream, 1, "ab" * 16, (("1f", 0),))}
     again.close()
+
+
+def test_outcomes_add_up_over_runs_unless_a_former_build_delivered_some(tmp_path: Path) -> None:
+    for count in (2, 3):
+        folder = opened(tmp_path)
+        folder.append({"unique.jsonl": b"a\n"}, [ONE], {"unique/no-match": 1, "duplicate/similar": count})
+        folder.close()
+        assert folder.outcomes == {"unique/no-match": count - 1, "duplicate/similar": 2 + 3 * (count - 2)}
+    checkpoint = tmp_path / "checkpoint.json"
+    former = orjson.loads(checkpoint.read_bytes())
+    del former["outcomes"]
+    checkpoint.write_bytes(orjson.dumps(former))
+    for _ in range(2):
+        folder = opened(tmp_path)
+        folder.append({"unique.jsonl": b"a\n"}, [ONE], {"unique/no-match": 1})
+        folder.close()
+        assert folder.outcomes is None
+
+
+@pytest.mark.parametrize(("point", "counted"), [("after_outputs", 1), ("after_checkpoint", 2)])
+def test_outcomes_are_delivered_with_their_lines_or_not_at_all(tmp_path: Path, point: str, counted: int) -> None:
+    folder = opened(tmp_path)
+    folder.append({"unique.jsonl": b"a\n"}, [ONE], {"unique/no-match": 1})
+    folder.close()
+
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    folder = OutputFolder(tmp_path, DeliveryHooks(**{point: fail}))
+    folder.open()
+    with pytest.raises(KeyboardInterrupt):
+        folder.append({"unique.jsonl": b"b\n"}, [ONE], {"unique/no-match": 1})
+    folder.close()
+    folder = OutputFolder(tmp_path, DeliveryHooks())
+    folder.look()
+    assert folder.outcomes == {"unique/no-match": counted}
 
 
 def test_lines_are_known_by_the_settings_that_decided_them_and_those_of_older_checkpoints_by_none() -> None:
@@ -115,6 +152,7 @@ def test_what_was_written_but_not_delivered_is_cut_off_at_the_next_opening(tmp_p
         (b'"verdicts.jsonl":12', b'"verdicts.jsonl":0'),
         (b'"verdicts.jsonl":12', b'"verdicts.jsonl":6'),
         (b'"lines":4', b'"lines":-4'),
+        (b'"unique/no-match":3', b'"unique/no-match":-3'),
         (b'"mark":"ab', b'"mark":"xy'),
     ],
 )
@@ -123,7 +161,7 @@ def test_a_checkpoint_that_cannot_be_right_is_refused_and_cuts_nothing(
 ) -> None:
     folder = opened(tmp_path)
     contents = {"unique.jsonl": b"a\nb\nc\n", "duplicate.jsonl": b"a\n", "verdicts.jsonl": b"{}\n" * 4}
-    folder.append(contents, [Delivered(ONE.path, ONE.name, ONE.stream, 4, "ab" * 16)])
+    folder.append(contents, [Delivered(ONE.path, ONE.name, ONE.stream, 4, "ab" * 16)], {"unique/no-match": 3})
     folder.close()
     checkpoint = tmp_path / "checkpoint.json"
     right = checkpoint.read_bytes()
