@@ -118,5 +118,5 @@ def test_a_batch_that_never_fits_into_memory_comes_out_record_by_record_and_none
     assert b"poison" not in reasons
     log = service.log.read_text()
     assert log.count("killed by SIGKILL: the kernel for lack of memory") == 2
-    assert "trying every record of a batch in a process of its own" in log
+    assert "trying the records of a batch in a process of their own" in log
     wait_until(run.ready)
