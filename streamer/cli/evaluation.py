@@ -48,10 +48,7 @@ def evaluate() -> None:
 def _documents(files: Sequence[Path], settings: Settings) -> "list[Document]":
     from streamer.evaluation.sample import read_documents
 
-    documents = [document for batch in read_documents(files, settings.decode) for document in batch]
-    if not documents:
-        raise NoDocuments("FILES have no documents; check decode.text and the other pointers.")
-    return documents
+    return [document for batch in read_documents(files, settings.decode) for document in batch]
 
 
 @evaluate.command()

@@ -232,9 +232,8 @@ def calibrate(
     # Metadata pointers come from the settings, else from a method that compares metadata.
     decode = next((tried.decode for _, tried in methods if tried.decode.metadata), settings.decode)
     normaliser = Normaliser(settings.fingerprint)
-    documents_read = [document for batch in read_documents(files, decode, documents) for document in batch]
-    if files and not documents_read:
-        raise InputUnreadable("FILES have no documents; check decode.text and the other pointers.")
+    batches = read_documents(files, decode, documents) if files else ()
+    documents_read = [document for batch in batches for document in batch]
     if pairs_file is None:
         sample = make_sample(documents_read, normaliser)
     else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--no-texts", is_flag=True, help="Use the index only, and read no texts.")
 @click.option("--full", is_flag=True, help="Show whole texts, not only differences in context.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Maximum decisions on an id.")
-@click.option("--all", "everything", is_flag=True, help="Show all decisions on an id.")
+@click.option("--all", "everything", is_flag=True, help="Show all decisions on an id, and what each setting means.")
 @options.outputs_and_json
 def why(
     settings: Settings, out: Path | None, name: str, no_texts: bool, full: bool, limit: int, everything: bool
@@ -50,7 +50,7 @@ def why(
     if wants_json():
         click.echo(json_text(answer.as_json()))
     elif answer.explanations:
-        Report(Console(), over_files=out is not None).print(answer)
+        Report(Console(), over_files=out is not None, meanings=everything).print(answer)
     if answer.no_texts:
         click.echo(f"no texts: {answer.no_texts}", err=True)
     if not answer.explanations:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from index import EntryState
-from streamer.explain.explanation import Answer, Explanation, Likeness, Link, Near, Side, Texts
+from streamer.explain.explanation import Answer, Explanation, Likeness, Link, Near, Rule, Side, Texts
 from streamer.explain.plain_table import PlainTable
 from streamer.explain.positions import line_text, time_text
 from streamer.explain.printable import printable
@@ -34,6 +34,7 @@ class Report:
     """Renders answers for one console.
 
     over_files  whether positions are name:line
+    meanings    whether each setting is explained
 
     >>> import sys
     >>> report = Report(Console(file=sys.stdout, width=80, color_system=None))
@@ -42,8 +43,8 @@ class Report:
     3 older decisions on this id are left out (--all shows them)
     """
 
-    def __init__(self, console: Console, *, over_files: bool = False) -> None:
-        self._console, self._over_files = console, over_files
+    def __init__(self, console: Console, *, over_files: bool = False, meanings: bool = False) -> None:
+        self._console, self._over_files, self._meanings = console, over_files, meanings
         self._marks = console.no_color or console.color_system is None
 
     def print(self, answer: Answer) -> None:
@@ -79,11 +80,9 @@ class Report:
             )
         if explanation.standing is not None:
             facts.add_row("in the index", _STANDINGS[explanation.standing])
-        for number, rule in enumerate(explanation.rules):
-            name = Text.assemble((f"{rule.setting} = {printable(rule.value)}", "bold"))
-            if rule.from_ == "settings":
-                name.append(" (the settings in force)", "dim")
-            facts.add_row("" if number else "settings", name.append(f"  {rule.meaning}", "dim"))
+        settings = [self._rule(rule) for rule in explanation.rules]
+        for number, setting in enumerate(settings if self._meanings or not settings else [Text(", ").join(settings)]):
+            facts.add_row("" if number else "settings", setting)
         for number, near in enumerate(explanation.near or ()):
             role = explanation.original.role if explanation.original else "original"
             facts.add_row("" if number else "near now", self._near(near, role))
@@ -96,6 +95,12 @@ class Report:
         for number, note in enumerate(explanation.notes):
             facts.add_row("" if number else "note", Text(printable(note)))
         return facts
+
+    def _rule(self, rule: Rule) -> Text:
+        text = Text.assemble((f"{rule.setting} = {printable(rule.value)}", "bold"))
+        if rule.from_ == "settings":
+            text.append(" (the settings in force)", "dim")
+        return text.append(f"  {rule.meaning}", "dim") if self._meanings else text
 
     def _link(self, link: Link) -> Text:
         text = Text.assemble((printable(link.id), "bold"), f"  {self._place(link.where)}")

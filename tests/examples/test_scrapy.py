@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,32 +22,12 @@ from tests.support.tiers import first_of
 
 PROJECT = ROOT / "examples" / "scrapy"
 
-FERRY = (
-    "A new electric ferry left the harbour on Monday morning with two hundred people on board, an hour late and in rain. "
-    "It carries cars to the outer islands in forty minutes and is charged over night by a cable from the power station."
-)
-BAKERY = (
-    "The bakery behind the old market closes after ninety years because nobody wants to get up at three in the morning. "
-    "Its oven goes to a museum, and the recipe for the dark bread stays with the family, the owner said on Thursday."
-)
-PAGES = {
-    "/": '<a href="/ferry">1</a><a href="/bakery">2</a><a href="/about">3</a>',
-    "/ferry": f'<title>Ferry</title><article><p>{FERRY}</p></article><a href="/ferry/print">print</a>',
-    "/ferry/print": f"<title>Ferry, to print</title><article><p>{FERRY} Share this.</p></article>",
-    "/bakery": f"<title>Bakery</title><article><p>{BAKERY}</p></article>",
-    "/about": "<p>No article.</p>",
-}
 
+class Site(http.server.SimpleHTTPRequestHandler):
+    """The pages that come with the project."""
 
-class Site(http.server.BaseHTTPRequestHandler):
-    """The pages, and nothing else."""
-
-    def do_GET(self) -> None:
-        page = PAGES.get(self.path)
-        self.send_response(200 if page else 404)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write((page or "").encode())
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments, directory=str(PROJECT / "site"))
 
     def log_message(self, *_: object) -> None:
         pass
@@ -95,17 +76,25 @@ def test_a_crawl_drops_the_near_duplicate_and_the_next_crawl_drops_all_that_was_
 
     (dropped,) = (line for line in log.splitlines() if "Dropped" in line)
     # Which of the two copies comes first is the crawl's own business.
-    ferries = {"ferry", "ferry/print"}
+    ferries = {"ferry.html", "ferry-print.html"}
     found = kept(project)
-    assert found - ferries == {"bakery"}
+    assert found - ferries == {"bakery.html"}
     (ferry,) = found & ferries
     assert dropped.endswith(f"near-duplicate of {address}/{ferry}: similar")
+    assert f"no item: {address}/about.html has no article" in log
     assert "'neardup/unique': 2" in log
     assert "'neardup/duplicate': 1" in log
 
     again = project.crawl("-O", "kept.jsonl")
     assert kept(project) == set()
     assert "'neardup/duplicate': 3" in again
+
+
+def test_the_readme_serves_the_pages_and_crawls_them() -> None:
+    page = (PROJECT / "README.md").read_text(encoding="utf-8")
+    serving, _, crawling = page.split("```sh\n")[1].split("```")[0].splitlines()
+    assert serving == "python -m http.server 8000 --bind 127.0.0.1 --directory site"
+    assert crawling == "scrapy crawl pages -a first=http://127.0.0.1:8000/ -O kept.jsonl"
 
 
 def test_the_lines_that_the_docs_show_are_those_of_the_project() -> None:
@@ -118,7 +107,7 @@ def test_the_lines_that_the_docs_show_are_those_of_the_project() -> None:
 def test_an_item_that_cannot_be_compared_is_told_and_kept(project: Project) -> None:
     log = project.crawl("-O", "kept.jsonl", "-s", 'NEARDUP_SETTINGS={"decode.text": "/none"}')
 
-    assert kept(project) == {"ferry", "ferry/print", "bakery"}
+    assert kept(project) == {"ferry.html", "ferry-print.html", "bakery.html"}
     assert "'neardup/dead-letter': 3" in log
     assert "item passed on without comparison" in log
 

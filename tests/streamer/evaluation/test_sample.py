@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from streamer.errors import NoDocuments
 from streamer.evaluation import sample
 from streamer.evaluation.sample import read_documents
 from streamer.settings.settings import Decode
@@ -24,3 +25,19 @@ def test_documents_come_in_order_and_bounded(
     assert [document.text for found in batches for document in found] == (["one", "two", "three"] * 2)[:expected]
     assert all(batches)
     assert batches[0][0].title == "t"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (
+            b'{"url": "u", "body": "b"}\n' * 3,
+            r"3 of the first 3 .*\(no-text\).* the keys are: url, body. .* decode\.text",
+        ),
+        (b"", r"FILES are empty"),
+    ],
+)
+def test_files_without_a_document_say_what_their_records_have(tmp_path: Path, content: bytes, told: str) -> None:
+    (tmp_path / "crawl.jsonl").write_bytes(content)
+    with pytest.raises(NoDocuments, match=told):
+        list(read_documents([tmp_path / "crawl.jsonl"], Decode()))

@@ -50,13 +50,25 @@ TOLD = Explanation(
 )
 
 
-def printed(answer: Answer, width: int = 200, *, over_files: bool = False, colours: bool = False) -> str:
+def printed(
+    answer: Answer, width: int = 200, *, over_files: bool = False, colours: bool = False, meanings: bool = False
+) -> str:
     console = Console(
         file=io.StringIO(), width=width, force_terminal=colours, color_system="standard" if colours else None
     )
-    Report(console, over_files=over_files).print(answer)
+    Report(console, over_files=over_files, meanings=meanings).print(answer)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def test_settings_are_named_in_one_line_and_explained_only_on_demand() -> None:
+    several = replace(TOLD, rules=(*TOLD.rules, Rule("index.insert", "root", "index", "What enters.")))
+    shown = printed(Answer("copy", [several]))
+    assert "decode.text = /text (the settings in force), index.insert = root" in shown
+    assert "What enters." not in shown
+    told = printed(Answer("copy", [several]), meanings=True)
+    assert "decode.text = /text (the settings in force)  Where the text is." in told
+    assert "index.insert = root  What enters." in told
 
 
 def test_all_that_is_known_is_shown() -> None:
@@ -68,7 +80,7 @@ def test_all_that_is_known_is_shown() -> None:
         "one  news/0/3  duplicate (similar), 0.7500 similar to its own, still counts",
         "its original  root  news/0/1  it has expired",
         "counts no more",
-        "decode.text = /text (the settings in force)  Where the text is.",
+        "decode.text = /text (the settings in force)",
         "1 bit apart, cosine 0.50  far  news/0/9  came later  not near enough",
         "A note.",
         "the words differ in 9 places, 3 of them not shown (--full)",

@@ -21,4 +21,6 @@ class PagesSpider(scrapy.Spider):
         paragraphs = response.css("article p::text").getall()
         if paragraphs:
             yield {"url": response.url, "title": response.css("title::text").get(), "body": "\n".join(paragraphs)}
+        else:
+            self.logger.info("no item: %s has no article", response.url)
         yield from response.follow_all(css="a")
