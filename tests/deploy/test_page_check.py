@@ -12,7 +12,7 @@ ROWS = "<tr></tr>" * 6
 SOUND = f"""<html lang=en><title>Near-duplicate filter</title><body data-shown=yes><div id=tiles>{"<b>1</b>" * 8}
 recall, last day: 95.0 to 98.7 % precision, in all: 95.0 to 98.7 %</div>
 <svg id=curve>{"<polyline />" * 3}</svg><table id=thresholds><td>0.70 in force</table><table id=doubtful><td>{WORDS}</table>
-<svg id=chart>{"<rect></rect>" * 200}</svg>
+<svg id=chart>{"<rect></rect>" * 200}</svg>{"<div class=axes><div><span>0</span><span>1</span><span>2</span></div><div><i></i><span>0</span><span>1</span><span>2</span></div></div>" * 3}
 <svg id=day>{"<rect />" * 200}</svg><table id=verdicts>{ROWS}</table><table id=hosts><tr><td>{WORDS}</table>
 <table id=stories><tr><td>{WORDS}{WORDS}<td>47<td>50</table>
 <table id=pairs><tr><td>{WORDS}<a href="#why=documents%2F0%2F17">why</a><mark>{WORDS}</mark><mark>{WORDS}</mark></table>
@@ -35,6 +35,8 @@ def test_a_sound_page_has_no_problems() -> None:
         (f"<table id=doubtful><td>{WORDS}", "<table id=doubtful>", "the doubtful verdict is missing"),
         ("<rect>", "<path>", "the chart is empty"),
         ("<rect />", "<path />", "the day is empty"),
+        ("<div><span>0", "<div><b>0", "the charts have no axes"),
+        ("<b>1</b>", "<b>NaN</b>", "a number is none"),
         (f"<mark>{WORDS}</mark>", "", "differing words are not marked"),
         (f"<div id=found>{WORDS}", f"<div id=found>{HOSTILE}", "words became markup"),
         ("<title>Near-duplicate filter", "<title>struck", "a script of a document ran"),
@@ -53,7 +55,7 @@ def test_the_page_in_chinese_is_held_against_chinese_words() -> None:
         "lang=en": "lang=zh-CN",
         "Near-duplicate filter": "近似重复过滤器",
         "recall, last day: 95.0 to 98.7 % precision, in all: 95.0 to 98.7 %": (
-            "召回率，最近一天：95.0 至 98.7 % 准确率，全部样本：95.0 至 98.7 %"
+            "召回率，最近一天：95.0 至 98.7 % 精确率，全部样本：95.0 至 98.7 %"
         ),
         "0.70 in force": "0.70 当前",
     }
