@@ -9,10 +9,12 @@ from deploy.page_check import HOSTILE, POSITION, made_up_service, problems
 
 WORDS = html.escape(HOSTILE)
 ROWS = "<tr></tr>" * 6
+SPANS = "<span>0</span><span>1</span><span>2</span>"
+AXES = f"<div class=axes><div>{SPANS}</div><div><i></i>{SPANS}</div></div>"
 SOUND = f"""<html lang=en><title>Near-duplicate filter</title><body data-shown=yes><div id=tiles>{"<b>1</b>" * 8}
 recall, last day: 95.0 to 98.7 % precision, in all: 95.0 to 98.7 %</div>
 <svg id=curve>{"<polyline />" * 3}</svg><table id=thresholds><td>0.70 in force</table><table id=doubtful><td>{WORDS}</table>
-<svg id=chart>{"<rect></rect>" * 200}</svg>{"<div class=axes><div><span>0</span><span>1</span><span>2</span></div><div><i></i><span>0</span><span>1</span><span>2</span></div></div>" * 3}
+<svg id=chart>{"<rect></rect>" * 200}</svg>{AXES * 3}
 <svg id=day>{"<rect />" * 200}</svg><table id=verdicts>{ROWS}</table><table id=hosts><tr><td>{WORDS}</table>
 <table id=stories><tr><td>{WORDS}{WORDS}<td>47<td>50</table>
 <table id=pairs><tr><td>{WORDS}<a href="#why=documents%2F0%2F17">why</a><mark>{WORDS}</mark><mark>{WORDS}</mark></table>
