@@ -3,7 +3,7 @@
 A batch enters as `Entries` and returns as `Decisions`, row for row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
@@ -234,15 +234,20 @@ class Entries:
         return np.zeros(len(self), np.uint32) if self.lengths is None else self.lengths
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Entries":
-        """Only these rows, int64 [m], with the same sources."""
+        """Only these rows, int64 [m], with the same sources; arrays of consecutive rows are views."""
+        begin = int(rows[0]) if len(rows) else 0
+        together = slice(begin, begin + len(rows))
+        if np.array_equal(rows, np.arange(together.start, together.stop)):
+            return self._with(lambda column: column[together])
         numbers = rows.tolist()
+        return self._with(
+            lambda column: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in numbers]
+        )
 
-        def taken(column: Any) -> Any:
-            if column is None or isinstance(column, np.ndarray):
-                return None if column is None else column[rows]
-            return [column[row] for row in numbers]
-
-        return replace(self, **{each.name: taken(getattr(self, each.name)) for each in fields(self)[1:]})
+    def _with(self, changed: Callable[[Any], Any]) -> "Entries":
+        columns = {each.name: getattr(self, each.name) for each in fields(self)[1:]}
+        given: dict[str, Any] = {name: changed(column) for name, column in columns.items() if column is not None}
+        return replace(self, **given)
 
 
 class HostShare(NamedTuple):

@@ -1,6 +1,7 @@
 """Decoded records -> fingerprints, and the index's columns."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -41,24 +42,22 @@ def entries_of(
     """Index columns. A dead letter without an id gets its position as id."""
     numbers: dict[Source, int] = {}
     source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in records]
+    read = [
+        document if isinstance(document, Document) else Document(document.id or "", "", time_ms=record.timestamp_ms)
+        for record, document in zip(records, documents, strict=True)
+    ]
     return Entries(
         sources=tuple(numbers),
         source_numbers=np.array(source_numbers, dtype=np.uint32),
-        offsets=np.array([record.offset for record in records], dtype=np.uint64),
+        offsets=np.fromiter(map(attrgetter("offset"), records), np.uint64, len(records)),
         kinds=fingerprints.kinds,
         reasons=fingerprints.reasons,
         fingerprints=fingerprints.fingerprints,
-        times_ms=np.array(
-            [
-                document.time_ms if isinstance(document, Document) else record.timestamp_ms
-                for record, document in zip(records, documents, strict=True)
-            ],
-            dtype=np.int64,
-        ),
-        ids=[document.id or record.position for record, document in zip(records, documents, strict=True)],
+        times_ms=np.fromiter(map(attrgetter("time_ms"), read), np.int64, len(read)),
+        ids=[document.id or record.position for record, document in zip(records, read, strict=True)],
         looks=fingerprints.looks,
-        hosts=[document.host if isinstance(document, Document) else None for document in documents],
-        named=np.array([isinstance(document, Document) and document.named for document in documents], np.bool_),
+        hosts=list(map(attrgetter("host"), read)),
+        named=np.fromiter(map(attrgetter("named"), read), np.bool_, len(read)),
         digests=fingerprints.digests,
         lengths=fingerprints.lengths,
     )
