@@ -42,8 +42,8 @@ from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Kind, Message
 from index.dataflow.rows import Layout, numbered, rows_of
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.flink.batches import arrival, verdict_batch
-from streamer.index_admin.seed import seed, taken_in
-from streamer.records.envelope import stamp_text
+from streamer.flink.seed import seed, taken_in
+from streamer.parts.envelope import stamp_text
 from streamer.settings.settings import load
 
 CARRIED = ["index.recrawl=duplicate", "fingerprint.key=public"]

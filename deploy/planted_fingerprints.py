@@ -18,9 +18,9 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
 from index import Entries, Index, Kind, Longer, Parameters, Position, Source
-from streamer.records.envelope import DOCUMENTS_MAX, Heading
-from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
-from streamer.records.verdict_batch import unpack_verdicts
+from streamer.parts.envelope import DOCUMENTS_MAX, Heading
+from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
+from streamer.parts.verdict_batch import unpack_verdicts
 
 PARTITIONS = 4
 STREAM, TOPIC = "planted-stream", "documents"

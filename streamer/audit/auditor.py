@@ -3,11 +3,13 @@
 import time
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from index import Decisions, Entries, EntryState, Index, Position, Source, Verdict
 from streamer.audit.report import store_of
 from streamer.audit.store import Audited
 from streamer.explain.positions import position_text
-from streamer.records.fingerprint_batch import Samples
 from streamer.settings.settings import Settings
 
 
@@ -30,8 +32,18 @@ class Auditor:
         self._one_in = settings.audit.one_in
         self._store = store_of(settings, self._counting)
 
-    def observe(self, entries: Entries, samples: Samples, decisions: Decisions, names: Mapping[str, str]) -> None:
-        """Add the sampled documents of a decided batch; `names` are the streams'."""
+    def observe(
+        self,
+        entries: Entries,
+        samples: Mapping[int, tuple[int, npt.NDArray[np.uint32]]],
+        decisions: Decisions,
+        names: Mapping[str, str],
+    ) -> None:
+        """Add the sampled documents of a decided batch.
+
+        samples  rows of the sample, each with its least feature and all its features; see `fingerprint.sample`
+        names    of the streams
+        """
         audited = []
         for row, (least, features) in samples.items():
             verdict, original = Verdict(decisions.verdicts[row]), decisions.original_positions[row]

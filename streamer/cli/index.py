@@ -257,7 +257,8 @@ def seed(settings: Settings, wait: bool) -> None:
     First stop every process that decides by the index. Then run the job with --seed, stop it with a savepoint, and
     continue from there.
     """
-    from streamer.index_admin import seed, tables, tools
+    from streamer.flink import seed
+    from streamer.index_admin import tables, tools
 
     with tools.open_for_reading(settings) as index, tables.progress_bar("writing entries", _entries(index)) as progress:
         written = seed.seed(settings, index, progress)

@@ -7,9 +7,9 @@ import numpy as np
 from index import Entries, Source
 from index.dataflow import Arrival, Decided
 from streamer.flink.seed_batch import holds_seeds, unpack_seeds
-from streamer.records.envelope import Heading
-from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
-from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
+from streamer.parts.envelope import Heading
+from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
+from streamer.parts.verdict_batch import VerdictBatch, pack_verdicts
 
 _PARTITION = struct.Struct("<I")
 _PARTITION_AT = 8

@@ -1,6 +1,6 @@
 """Batches of index entries that seed a job: a fingerprint batch, and the index's data on it. Pure.
 
-The envelope is that of `streamer.records.envelope`; its heading names the partition and the input:
+The envelope is that of `streamer.parts.envelope`; its heading names the partition and the input:
 
     documents  uint8 [bytes], the entries as a fingerprint batch; empty in a partition's last batch
     members    uint32 [m], rows that count by another document
@@ -16,8 +16,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from index.dataflow import Seeds
-from streamer.records.envelope import Heading, Packer, Unpacker
-from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
+from streamer.parts.envelope import Heading, Packer, Unpacker
+from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
 
 MAGIC = b"NDSD"
 

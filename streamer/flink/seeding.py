@@ -16,8 +16,8 @@ from index import Document, Entries, Kind, Parameters, Source, Verdict, plain_so
 from index.dataflow import Seeds, document_keys, samples_of
 from index.tools import Record, Snapshot
 from streamer.flink.seed_batch import pack_ends, pack_sample, pack_seeds
-from streamer.records.envelope import DOCUMENTS_MAX, Heading, stamp_text
-from streamer.records.fingerprint_batch import FingerprintBatch
+from streamer.parts.envelope import DOCUMENTS_MAX, Heading, stamp_text
+from streamer.parts.fingerprint_batch import FingerprintBatch
 
 Key = tuple[int, int]
 """A document's key in the flow, see `index.dataflow.rows`."""

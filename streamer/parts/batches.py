@@ -15,7 +15,7 @@ from kafka.consumer.fetcher import ConsumerRecord
 
 from index import Source
 from streamer.errors import RecordsUnreadable
-from streamer.records.envelope import BatchUnreadable, Heading
+from streamer.parts.envelope import BatchUnreadable, Heading
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.topic_reader import TopicReader, backwards
 

@@ -13,11 +13,11 @@ from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.observe.batch_report import Stopwatch
 from streamer.parts.batches import is_of_engine, place_of, readable
 from streamer.parts.deciding import DecidingTransport
+from streamer.parts.envelope import differing
+from streamer.parts.fingerprint_batch import FingerprintBatch, joined, joined_samples, unpack_fingerprints
 from streamer.parts.messages import between
-from streamer.records.envelope import differing
-from streamer.records.fingerprint_batch import FingerprintBatch, joined, joined_samples, unpack_fingerprints
+from streamer.parts.verdict_batch import VerdictBatch, pack_verdicts
 from streamer.records.record import Batch, Handover, Outgoing, Record
-from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
 from streamer.service.decision_notices import SharedIds, log_crossings
 from streamer.service.pipeline import Work
 from streamer.service.recovery import Plan

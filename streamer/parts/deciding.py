@@ -18,9 +18,9 @@ from itertools import chain
 from index import Applied, Position, Source
 from streamer.errors import RecoveryRefused
 from streamer.parts.batches import Batches
+from streamer.parts.fingerprint_batch import FingerprintBatch, unpack_fingerprints
 from streamer.parts.undelivered import read_undelivered
 from streamer.parts.wrapper import Wrapper
-from streamer.records.fingerprint_batch import FingerprintBatch, unpack_fingerprints
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from index import Entries, Source
+from streamer.parts.envelope import DOCUMENTS_MAX, Heading
+from streamer.parts.fingerprint_batch import FingerprintBatch, Samples, fitting, pack_fingerprints
 from streamer.parts.messages import between
 from streamer.records.decode import DeadLetter, Document
-from streamer.records.envelope import DOCUMENTS_MAX, Heading
-from streamer.records.fingerprint_batch import FingerprintBatch, Samples, fitting, pack_fingerprints
 from streamer.records.record import Batch, Handover, Outgoing, Record
 from streamer.service.pipeline import Work
 from streamer.service.recovery import Plan

@@ -10,10 +10,10 @@ from index import Source
 from streamer.errors import RecoveryRefused
 from streamer.fingerprint.scheme import measure_of, parameters_for
 from streamer.parts.batches import Batches
+from streamer.parts.verdict_batch import VerdictBatch, unpack_verdicts
 from streamer.parts.verdict_rows import verdicts_on
 from streamer.records.record import Destination, Record
 from streamer.records.route import Router
-from streamer.records.verdict_batch import VerdictBatch, unpack_verdicts
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.topic_reader import TopicReader
 

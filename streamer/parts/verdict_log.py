@@ -9,8 +9,8 @@ from kafka import TopicPartition
 from index import Source
 from streamer.errors import RecoveryRefused, SettingsError
 from streamer.parts.batches import Batches, Stored, readable
-from streamer.records.envelope import differing
-from streamer.records.verdict_batch import VerdictBatch, unpack_verdicts
+from streamer.parts.envelope import differing
+from streamer.parts.verdict_batch import VerdictBatch, unpack_verdicts
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import broker_errors
 from streamer.transports.kafka.topic_reader import TopicReader

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from index import NO_NUMBER, Decisions, Kind, Source, Verdict
 from streamer.errors import RecordsUnreadable, VerdictsMissing
+from streamer.parts.verdict_batch import VerdictBatch
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Record
-from streamer.records.verdict_batch import VerdictBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from streamer.fingerprint.scheme import Scheme, measure_of
 from streamer.parts.batches import Batches
 from streamer.parts.decide import DecidePart
 from streamer.parts.deciding import DecidingTransport
+from streamer.parts.envelope import stamp_text
 from streamer.parts.fingerprint import FingerprintPart
+from streamer.parts.fingerprint_batch import unpack_fingerprints
 from streamer.parts.route import RoutePart
 from streamer.parts.routing import RoutingTransport
 from streamer.parts.starting import OffsetStarter
 from streamer.parts.steps_in_turn import StepsInTurn
-from streamer.records.envelope import stamp_text
-from streamer.records.fingerprint_batch import unpack_fingerprints
 from streamer.service.loop import Listener, Loop
 from streamer.service.outputs import Outputs
 from streamer.service.wiring import recoverer_of, router_of, steps_ahead, usable_directory

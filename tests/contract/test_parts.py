@@ -8,8 +8,8 @@ import pytest
 
 from streamer.errors import RecordsUnreadable, RecoveryRefused, SettingsError
 from streamer.flink.batches import heartbeat
-from streamer.records.fingerprint_batch import unpack_fingerprints
-from streamer.records.verdict_batch import unpack_verdicts
+from streamer.parts.fingerprint_batch import unpack_fingerprints
+from streamer.parts.verdict_batch import unpack_verdicts
 from streamer.settings.settings import Minhash
 from streamer.transports.kafka.clients import make_admin
 from tests.support.parts_world import PartsWorld, values

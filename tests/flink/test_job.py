@@ -34,8 +34,8 @@ from deploy.planted_fingerprints import (
 )
 from index import Index, Verdict
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
-from streamer.index_admin.seed import seed, wait_until_taken_in
-from streamer.records.envelope import stamp_text
+from streamer.flink.seed import seed, wait_until_taken_in
+from streamer.parts.envelope import stamp_text
 from streamer.settings.settings import load
 from tests.support.paths import ROOT
 from tests.support.series import series_of, without_series

@@ -11,9 +11,9 @@ from kafka import TopicPartition
 
 from index import Source
 from streamer.parts.batches import Stored
+from streamer.parts.envelope import Heading
 from streamer.parts.routing import RoutingTransport
 from streamer.parts.verdict_log import VerdictLog
-from streamer.records.envelope import Heading
 from streamer.records.record import Record
 from streamer.settings.settings import Batching, Settings
 from streamer.transports.buffer import RecordBuffer

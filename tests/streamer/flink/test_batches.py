@@ -6,9 +6,9 @@ import pytest
 from index import Entries, Position, Source, Verdict
 from index.dataflow import Decided
 from streamer.flink.batches import arrival, partition_of, verdict_batch
-from streamer.records.envelope import BatchUnreadable, Heading
-from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
-from streamer.records.verdict_batch import unpack_verdicts
+from streamer.parts.envelope import BatchUnreadable, Heading
+from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints
+from streamer.parts.verdict_batch import unpack_verdicts
 
 SOURCE = Source("stream", 3)
 OFFSETS = [10, 11, 14, 15]

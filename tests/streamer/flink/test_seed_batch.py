@@ -5,8 +5,8 @@ from index import Entries, Source
 from index.dataflow import Seeds
 from streamer.flink.batches import heartbeat, partition_of
 from streamer.flink.seed_batch import holds_seeds, pack_ends, pack_seeds, unpack_seeds
-from streamer.records.envelope import BatchUnreadable, Heading
-from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
+from streamer.parts.envelope import BatchUnreadable, Heading
+from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints
 
 LETTERS = np.array([0, 2**32 - 1], np.uint32)
 HEADING = Heading('{"weight":"tf"}', "stream", "documents", 5, 7, 10)

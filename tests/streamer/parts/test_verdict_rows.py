@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from index import Kind, Position, Source, Verdict
 from streamer.errors import RecordsUnreadable, VerdictsMissing
+from streamer.parts.envelope import Heading
+from streamer.parts.verdict_batch import VerdictBatch
 from streamer.parts.verdict_rows import verdicts_on
 from streamer.records.decode import DeadLetter
-from streamer.records.envelope import Heading
 from streamer.records.record import Record
-from streamer.records.verdict_batch import VerdictBatch
 
 SOURCES = (Source("one", 0), Source("one", 1), Source("two", 0))
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Position, Source, Verdict
-from streamer.records.envelope import Heading, Packer, Unpacker
+from streamer.parts.envelope import Heading, Packer, Unpacker
 
 MAGIC = b"NDVD"
 

@@ -14,8 +14,8 @@ from deploy.planted_fingerprints import batches_of, decide_here, planted
 from index import errors
 from streamer.errors import SettingsError
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
+from streamer.flink.seed import seed, wait_until_taken_in
 from streamer.flink.seed_batch import unpack_seeds
-from streamer.index_admin.seed import seed, wait_until_taken_in
 from streamer.index_admin.tools import open_for_reading
 from streamer.settings.settings import Settings, load
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Entries, Kind, Source
-from streamer.records.envelope import Heading, Packer, Unpacker
+from streamer.parts.envelope import Heading, Packer, Unpacker
 
 MAGIC = b"NDFP"
 

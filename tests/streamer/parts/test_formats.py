@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index import Entries, Kind, Position, Source, Verdict
-from streamer.records import envelope, fingerprint_batch, verdict_batch
-from streamer.records.envelope import BatchUnreadable, Heading, differing, stamp_text
-from streamer.records.fingerprint_batch import (
+from streamer.parts import envelope, fingerprint_batch, verdict_batch
+from streamer.parts.envelope import BatchUnreadable, Heading, differing, stamp_text
+from streamer.parts.fingerprint_batch import (
     FingerprintBatch,
     fitting,
     joined,
@@ -23,7 +23,7 @@ from streamer.records.fingerprint_batch import (
     pack_fingerprints,
     unpack_fingerprints,
 )
-from streamer.records.verdict_batch import VerdictBatch, pack_verdicts, unpack_verdicts
+from streamer.parts.verdict_batch import VerdictBatch, pack_verdicts, unpack_verdicts
 from tests.support.examples import examples
 
 WHERE = "documents-fingerprints/3 offset 17"
@@ -313,7 +313,7 @@ def test_the_formats_import_nothing_of_the_streamer_but_each_other():
     for module in (envelope, fingerprint_batch, verdict_batch):
         tree = ast.parse(Path(module.__file__).read_text())
         modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert {name for name in modules if name.startswith("streamer")} <= {"streamer.records.envelope"}
+        assert {name for name in modules if name.startswith("streamer")} <= {"streamer.parts.envelope"}
 
 
 def test_a_stamp_is_json_in_one_order():
