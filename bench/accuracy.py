@@ -19,9 +19,6 @@ With `--links` the addresses in a text are the metadata of a document of a strea
 """
 
 import gzip
-import lzma
-import os
-import platform
 import re
 import sys
 import time
@@ -39,6 +36,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bench.conditions import PROGRESS, machine, read_lines
 from bench.named_settings import Hashing, Policy, Setting, parse
 from bench.scoring import Pairs, counting, decide, near_pairs, policy_similarities
 from index.entry import Kind
@@ -59,7 +57,6 @@ from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import Document
 
-PROGRESS = Console(stderr=True)
 _LINK = re.compile(r"https?://[^\s<>()\[\]\"'`]+")
 
 
@@ -258,24 +255,9 @@ def open_sets(folder: Path, *, links: bool = False) -> Iterator[Stream | Labelle
         raise click.BadParameter(f"{folder} holds no set that this bench can read.")
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    with lzma.open(path, "rb") as lines:
-        yield from map(orjson.loads, lines)
-
-
 def read_table(path: Path) -> list[list[str]]:
     """Rows below the remark and the line of column names."""
     return [row.split("\t") for row in gzip.decompress(path.read_bytes()).decode("utf-8").splitlines()[2:]]
-
-
-def machine() -> dict[str, Any]:
-    """Command, Python and machine behind a figure, to be printed beside it."""
-    return {
-        "command": " ".join(["python -m", f"bench.{Path(sys.argv[0]).stem}", *sys.argv[1:]]),
-        "python": platform.python_version(),
-        "processors": os.cpu_count(),
-        "machine": platform.platform(),
-    }
 
 
 def show(results: Sequence[Result], conditions: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from streamer.audit import store
 from streamer.audit.estimates import Estimate, Limits, precision, recall
 from streamer.audit.report import limits_of

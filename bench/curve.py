@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.accuracy import PROGRESS, Result, machine, open_sets
+from bench.accuracy import Result, open_sets
+from bench.conditions import PROGRESS, machine
 from bench.named_settings import Policy, Setting
 from index.matching.minhash import BIN_BITS, BINS, Banding, distance_of
 from streamer.settings.settings import Fingerprint, Minhash

@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.accuracy import PROGRESS, machine, read_lines
+from bench.conditions import PROGRESS, machine, read_lines
 from streamer.evaluation.scores import pairs_flagged
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import load

@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from bench.index_peers import peers_for
 from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index, internals_of

@@ -18,7 +18,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import Stream, figures, machine
+from bench.accuracy import Stream, figures
+from bench.conditions import machine
 from bench.documents import document_lines
 from bench.named_settings import Setting, parse
 from bench.ready import wait_until_ready

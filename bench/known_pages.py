@@ -25,7 +25,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from bench.index import CHOSEN, chosen
 from index import Entries, Index, Kind, Source
 from index.session import Longer, Recrawl

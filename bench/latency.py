@@ -26,7 +26,7 @@ from kafka import KafkaConsumer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from deploy.kafka_run import DESTINATIONS, Run, create_topics, kill_group
 from deploy.local_kafka import LocalKafka, free_port
 from streamer.demo.demo import documents as demo_documents

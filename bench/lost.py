@@ -18,7 +18,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import read_lines
+from bench.conditions import read_lines
 from bench.peers import PEERS, by_filter, task_of, texts_of
 from streamer.evaluation.sentences import sentences_lost
 from streamer.observe.logs import configure_logging

@@ -24,7 +24,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import machine, read_lines
+from bench.conditions import machine, read_lines
 from bench.named_settings import Setting, parse
 from bench.scoring import near_pairs
 from streamer.evaluation.scores import pairs_flagged

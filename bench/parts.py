@@ -18,7 +18,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from bench.workers import measure
 from deploy.kafka_run import Run, fill
 from deploy.local_kafka import LocalKafka, free_port

@@ -51,7 +51,8 @@ import regex
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import Stream, machine, read_lines
+from bench.accuracy import Stream
+from bench.conditions import machine, read_lines
 from bench.index import anonymous_mib
 from streamer.fingerprint.scheme import scheme_for
 from streamer.observe.logs import configure_logging

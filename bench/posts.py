@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 import regex
 
-from bench.accuracy import read_lines
+from bench.conditions import read_lines
 
 LETTERS = 110
 REPEATED_EVERY = 4

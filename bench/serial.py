@@ -22,7 +22,7 @@ from unittest.mock import patch
 import click
 from rich.console import Console
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from bench.throughput import settings_for, show, values_of
 from index import Source
 from streamer.fingerprint.documents import fingerprint_documents

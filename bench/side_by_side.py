@@ -17,7 +17,8 @@ import numpy as np
 import orjson
 from rich.progress import track
 
-from bench.accuracy import PROGRESS, AllPairs, Labelled, Stream, figures, machine, open_sets
+from bench.accuracy import AllPairs, Labelled, Stream, figures, open_sets
+from bench.conditions import PROGRESS, machine
 from bench.named_settings import Setting, parse
 from bench.peers import PEERS, SCHEMES, task_of
 from streamer.evaluation.scores import Scores

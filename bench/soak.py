@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from bench.index import anonymous_mib
 from bench.ready import wait_until_ready
 from deploy.kafka_run import DESTINATIONS, Run, stop

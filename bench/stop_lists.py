@@ -18,7 +18,8 @@ import click
 import orjson
 from rich.progress import track
 
-from bench.accuracy import PROGRESS, Stream, machine
+from bench.accuracy import Stream
+from bench.conditions import PROGRESS, machine
 from bench.named_settings import Setting, parse
 from streamer.fingerprint.methods.word_tables import PARTICLES, word_list
 from streamer.text.segmentation import jieba_file

@@ -16,7 +16,7 @@ from typing import Any
 import click
 import numpy as np
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from bench.index import MAP_BYTES_MAX, SOURCE, Stream, chosen, show
 from index import Index, Source
 from index.entry import Entries

@@ -18,7 +18,7 @@ import click
 import psutil
 from kafka.consumer.fetcher import ConsumerRecord
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from bench.index import show
 from deploy.kafka_run import DESTINATIONS, Run, create_topics, fill, stop
 from deploy.local_kafka import LocalKafka, free_port

@@ -20,7 +20,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from index import Entries, Index, Kind, Source, Verdict, minhash
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.settings import Settings

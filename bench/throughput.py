@@ -28,7 +28,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from bench.documents import document_lines
 from deploy.kafka_run import fill
 from deploy.local_kafka import LocalKafka

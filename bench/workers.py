@@ -19,7 +19,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import machine
+from bench.conditions import machine
 from deploy.kafka_run import Run, create_topics, fill, kill_group
 from deploy.local_kafka import LocalKafka, free_port
 from deploy.processor_time import processes_in, processes_of_session, processor_seconds

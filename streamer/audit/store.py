@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from streamer.fingerprint.methods.weights import present
+from streamer.fingerprint.hashing import present
 
 log = structlog.get_logger(__name__)
 

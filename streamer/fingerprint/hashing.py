@@ -31,3 +31,15 @@ def hash_text(text: str, lanes: int, seed: int = 0) -> tuple[int, ...]:
         return (xxhash.xxh3_64_intdigest(octets, seed),)
     number = xxhash.xxh3_128_intdigest(octets, seed)
     return number & 0xFFFF_FFFF_FFFF_FFFF, number >> 64
+
+
+def present(keys: npt.NDArray[np.unsignedinteger], among: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.bool_]:
+    """Whether each key is in a sorted column: bool [keys].
+
+    >>> present(np.array([1, 2, 3], np.uint32), np.array([2, 3, 4], np.uint32))
+    array([False,  True,  True])
+    """
+    if len(among) == 0:
+        return np.zeros(len(keys), np.bool_)
+    places = np.minimum(np.searchsorted(among, keys), len(among) - 1)
+    return np.asarray(among[places] == keys)

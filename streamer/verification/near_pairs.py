@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from index import Parameters, minhash
 from streamer.delivered.table import Rows, Words
-from streamer.fingerprint.methods.weights import present
+from streamer.fingerprint.hashing import present
 
 Keys = Callable[[Words], Words]
 """Fingerprints, uint64 [n, words] -> keys, uint64 [n, tables]; different tables have different keys."""

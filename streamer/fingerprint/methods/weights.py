@@ -100,18 +100,6 @@ def marked(numbers: npt.NDArray[np.int64], opens_marker: npt.NDArray[np.bool_]) 
     return has_marker[numbers]
 
 
-def present(keys: npt.NDArray[np.unsignedinteger], among: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.bool_]:
-    """Whether each key is in a sorted column: bool [keys].
-
-    >>> present(np.array([1, 2, 3], np.uint32), np.array([2, 3, 4], np.uint32))
-    array([False,  True,  True])
-    """
-    if len(among) == 0:
-        return np.zeros(len(keys), np.bool_)
-    places = np.minimum(np.searchsorted(among, keys), len(among) - 1)
-    return np.asarray(among[places] == keys)
-
-
 def in_title(
     keys: npt.NDArray[np.uint64],
     texts: npt.NDArray[np.int64],

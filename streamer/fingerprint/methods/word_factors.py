@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from streamer.fingerprint.hashing import hash_words
+from streamer.fingerprint.hashing import hash_words, present
 from streamer.fingerprint.methods import weights, word_tables
 from streamer.settings.settings import Fingerprint
 from streamer.text.words import Words
@@ -102,11 +102,11 @@ class WordFactors:
 
     def kept(self, keys: Keys) -> npt.NDArray[np.bool_] | None:
         """False for stop words: bool [words]; None if the settings name none."""
-        return ~weights.present(keys, self._stop_words) if len(self._stop_words) else None
+        return ~present(keys, self._stop_words) if len(self._stop_words) else None
 
     def _openings(self, keys: Keys, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """True at the first word of a marker: bool [words]. A phrase must lie within one sentence."""
-        opens = weights.present(keys, self._markers)
+        opens = present(keys, self._markers)
         for phrase in self._phrases:
             last = len(keys) - len(phrase) + 1
             if last > 0:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.fingerprint.hashing import hash_strings, hash_text, hash_words
+from streamer.fingerprint.hashing import hash_strings, hash_text, hash_words, present
 from streamer.text.words import Words
 from tests.support.examples import examples
 
@@ -54,3 +54,10 @@ def test_strings_have_the_same_hashes_and_none_has_none(lanes: int) -> None:
     for none in (hash_strings([], lanes), hash_words(words_of([]), lanes)):
         assert none.shape == (0, lanes)
         assert none.dtype == np.uint64
+
+
+def test_present_says_which_keys_stand_in_a_sorted_column() -> None:
+    among = np.array([3, 2**63, 2**64 - 1], np.uint64)
+    keys = np.array([0, 3, 4, 2**63, 2**64 - 1], np.uint64)
+    assert present(keys, among).tolist() == [False, True, False, True, True]
+    assert present(keys, among[:0]).tolist() == [False] * 5

@@ -16,7 +16,6 @@ from streamer.fingerprint.methods.weights import (
     fixed,
     in_title,
     marked,
-    present,
     sentences,
     shingle_weights,
     topic_length_factor,
@@ -121,13 +120,6 @@ def test_a_feature_is_compared_with_the_title_of_its_own_text_only(
 
     expected = [key in title for text, title in documents for key in text]
     assert in_title(*column(texts), *column(titles)).tolist() == expected
-
-
-def test_present_says_which_keys_stand_in_a_sorted_column() -> None:
-    among = np.array([3, 2**63, 2**64 - 1], np.uint64)
-    keys = np.array([0, 3, 4, 2**63, 2**64 - 1], np.uint64)
-    assert present(keys, among).tolist() == [False, True, False, True, True]
-    assert present(keys, among[:0]).tolist() == [False] * 5
 
 
 # --- sums ------------------------------------------------------------------------------------------------------------
