@@ -38,6 +38,21 @@ def test_another_verdict_another_original_and_an_unknown_document_end_a_day() ->
             require_same(VERDICTS | each, VERDICTS)
 
 
+def test_a_restored_index_may_keep_one_copy_in_a_thousand_and_drop_none_more() -> None:
+    expected: dict[str, tuple[str, str | None]] = {f"documents/0/{at}": ("duplicate", "a") for at in range(2_000)}
+    few: dict[str, tuple[str, str | None]] = {f"documents/0/{at}": ("unique", None) for at in range(2)}
+    assert require_same(expected | few, expected, set(expected)) == 2
+    with pytest.raises(ValueError, match="2 of 2000 verdicts are wrong"):
+        require_same(expected | few, expected)
+    with pytest.raises(ValueError, match="3 of 2000 verdicts are wrong"):
+        require_same(expected | few | {"documents/0/2": ("unique", None)}, expected, set(expected))
+    with pytest.raises(ValueError, match="1 of 2000 verdicts are wrong"):
+        require_same(expected | {"documents/0/9": ("duplicate", "b")}, expected, set(expected))
+    dropped = expected | {"documents/0/9": ("unique", None)}
+    with pytest.raises(ValueError, match="1 of 2000 verdicts are wrong"):
+        require_same(expected, dropped, set(expected))
+
+
 def test_outputs_are_awaited_by_position_and_not_by_number() -> None:
     records = records_of(["documents/0/0", "documents/0/1"], ["documents/1/0"])
     records.wait_for_all({"documents/0/0", "documents/1/0"}, 60)
