@@ -58,6 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
         for name, percent in EXAMPLES_PERCENT.items():
             hypothesis.settings.register_profile(name, deadline=None, max_examples=percent)
         hypothesis.settings.load_profile("standard")
+        # Threads of Kafka clients draw from `random` while a strategy does its work. A client that failed goes on trying.
+        config.addinivalue_line(
+            "filterwarnings", "ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning"
+        )
     if config.getoption("numprocesses", None):
         from tests.support.shared_kafka import SharedKafka
 

@@ -11,7 +11,7 @@ LIST_OFFSETS, METADATA, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 2, 3, 11, 12, 14
 
 
 class SlowAnswers:
-    """Holds answers back by their requests' numbers. Other answers pass them, as those of other brokers would."""
+    """Holds answers back by their requests' numbers, and with them all later ones of the connection, as a broker does."""
 
     def __init__(self, port: int, target_port: int) -> None:
         self.port, self._target_port = port, target_port
@@ -71,13 +71,8 @@ class SlowAnswers:
         while True:
             message = await _message(reader)
             if seconds := self.waiting.get((client, message[4:8])):
-                self._loop.call_later(seconds, self._answer, client, message)
-            else:
-                client.write(message)
-
-    def _answer(self, client: asyncio.StreamWriter, message: bytes) -> None:
-        del self.waiting[client, message[4:8]]
-        if not client.is_closing():
+                await asyncio.sleep(seconds)
+                del self.waiting[client, message[4:8]]
             client.write(message)
 
 

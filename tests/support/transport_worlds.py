@@ -4,6 +4,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Literal, Protocol
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -127,22 +128,21 @@ class KafkaWorld:
         return self._transports[-1]
 
     def write(self, records: Iterable[Stored | bytes], partition: int = 0) -> None:
-        producer = make_loader(self.settings)
-        sent = [
-            producer.send(
-                self.settings.topics.input,
-                value=NULL_VALUE if record.value is None else record.value,
-                key=record.key,
-                headers=[(name, value or b"") for name, value in record.headers],
-                partition=partition,
-                timestamp_ms=record.timestamp_ms,
-            )
-            for record in (each if isinstance(each, Stored) else Stored(None, each) for each in records)
-        ]
-        producer.flush()
-        for future in sent:
-            future.get(timeout=0)
-        producer.close()
+        with closing(make_loader(self.settings)) as producer:
+            sent = [
+                producer.send(
+                    self.settings.topics.input,
+                    value=NULL_VALUE if record.value is None else record.value,
+                    key=record.key,
+                    headers=[(name, value or b"") for name, value in record.headers],
+                    partition=partition,
+                    timestamp_ms=record.timestamp_ms,
+                )
+                for record in (each if isinstance(each, Stored) else Stored(None, each) for each in records)
+            ]
+            producer.flush()
+            for future in sent:
+                future.get(timeout=0)
 
     def write_with_gap(self, first: Sequence[bytes], second: Sequence[bytes]) -> None:
         producer = KafkaProducer(bootstrap_servers=self._bootstrap_servers, transactional_id=str(uuid.uuid4()))
