@@ -68,14 +68,17 @@ class RoutingTransport(Wrapper):
 
     def delivered_to(self, source: Source, offset: int) -> int:
         """Offset after the last record below `offset` in the outputs; 0 without one near it."""
-        below = range(max(0, offset - UNDELIVERED_OFFSETS_MAX), offset)
-        offsets = [
+        return self.delivered_within(source, range(max(0, offset - UNDELIVERED_OFFSETS_MAX), offset))
+
+    def delivered_within(self, source: Source, offsets: range) -> int:
+        """Offset after the last record at these offsets in the outputs; 0 without one."""
+        found = (
             record.offset
-            for records in self.changelog({source: below}, list(Destination))
+            for records in self.changelog({source: offsets}, list(Destination))
             for record in records
-            if record.source == source
-        ]
-        return max(offsets, default=-1) + 1
+            if record.source == source and record.offset in offsets
+        )
+        return max(found, default=-1) + 1
 
     def waiting(self) -> int:
         """Number of read records without a verdict."""

@@ -1,6 +1,6 @@
 """Wiring of one worker in a part. `settings` are always the whole service's."""
 
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 
 from index import Index, Source
@@ -14,7 +14,7 @@ from streamer.parts.fingerprint import FingerprintPart
 from streamer.parts.fingerprint_batch import unpack_fingerprints
 from streamer.parts.route import RoutePart
 from streamer.parts.routing import RoutingTransport
-from streamer.parts.starting import OffsetStarter
+from streamer.parts.starting import Notes, OffsetStarter
 from streamer.parts.steps_in_turn import StepsInTurn
 from streamer.service.loop import Listener, Loop
 from streamer.service.outputs import Outputs
@@ -65,7 +65,11 @@ def route_part(
 ) -> tuple[RoutingTransport, Loop]:
     """A `route` worker."""
     transport = RoutingTransport.over_kafka(settings, instance, stamp_text(fingerprinter.stamp()))
-    starter = OffsetStarter(transport, settings.recovery, transport.delivered_to)
+    # Notes of deliveries need a folder; without one the committed offsets alone count.
+    with suppress(OSError):
+        settings.index.directory.mkdir(parents=True, exist_ok=True)
+    notes = Notes(transport.kafka.noted_to, transport.delivered_within)
+    starter = OffsetStarter(transport, settings.recovery, transport.delivered_to, notes=notes)
     part = RoutePart(transport, router_of(settings, fingerprinter, task_id=instance))
     steps = StepsInTurn(listener, {"route": part.route})
     return transport, Loop(transport, starter, steps, Outputs(transport, listener), listener)

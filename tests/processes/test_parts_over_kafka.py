@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,12 +11,13 @@ from deploy.kafka_run import Outputs, Run, create_topics, fill, stop
 from deploy.local_kafka import free_port
 from streamer.audit.store import AuditStore
 from streamer.demo.demo import documents
-from streamer.settings.parts import PARTS, Part
+from streamer.settings.parts import PARTS
 from tests.support.services import (
     Started,
     ask,
-    make_run,
+    make_parts,
     require_every_position_once,
+    start_part,
     verified,
     wait_until,
     workers_of,
@@ -28,20 +28,6 @@ PATIENCE_SECONDS = 180.0
 COUNT = 600
 
 Start = Callable[..., Started]
-
-
-def make_parts(bootstrap_servers: str, directory: Path, *settings: str, partitions: int = 1) -> Run:
-    run = make_run(bootstrap_servers, directory, *settings, partitions=partitions)
-    between = [f"{run.name}-fingerprints", f"{run.name}-verdicts"]
-    create_topics(bootstrap_servers, between, partitions)
-    named = (f"topics.fingerprints={between[0]}", f"topics.verdicts={between[1]}")
-    return replace(run, settings=(*run.settings, *named))
-
-
-def start_part(start: Start, run: Run, *parts: Part) -> Started:
-    """A process with these parts, behind a port of its own."""
-    own = replace(run, port=free_port())
-    return start(own, "run", *(word for part in parts for word in ("--part", part)))
 
 
 def wait_for(outputs: Outputs, count: int) -> None:

@@ -9,6 +9,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import psutil
 
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics
 from deploy.local_kafka import free_port
+from streamer.settings.parts import Part
 
 SHORT_TIMEOUTS = (
     "kafka.request_timeout_ms=2000",
@@ -103,3 +105,18 @@ def kill_a_worker(process: subprocess.Popen[bytes], pick: Callable[..., psutil.P
     """Kill one worker of the service, once it has one: those killed before may not have followers yet."""
     wait_until(lambda: bool(workers_of(process)))
     pick(workers_of(process)).kill()
+
+
+def make_parts(bootstrap_servers: str, directory: Path, *settings: str, partitions: int = 1) -> Run:
+    """`make_run` for a service in parts."""
+    run = make_run(bootstrap_servers, directory, *settings, partitions=partitions)
+    between = [f"{run.name}-fingerprints", f"{run.name}-verdicts"]
+    create_topics(bootstrap_servers, between, partitions)
+    named = (f"topics.fingerprints={between[0]}", f"topics.verdicts={between[1]}")
+    return replace(run, settings=(*run.settings, *named))
+
+
+def start_part(start: Callable[..., Started], run: Run, *parts: Part) -> Started:
+    """A process with these parts, behind a port of its own."""
+    own = replace(run, port=free_port())
+    return start(own, "run", *(word for part in parts for word in ("--part", part)))

@@ -140,7 +140,7 @@ class KafkaTransport:
             outputs_of(self._settings).values(),
             note_path(self._settings, self._instance),
         )
-        folder = self._settings.index.directory if self._settings.part is None else None
+        folder = self._settings.index.directory if self._settings.part in (None, "route") else None
         note = DeliveryNote(folder, self._settings.kafka, self._instance, self.stream)
         self._delivery_note = self._resources.enter_context(closing(note))
         self._reader = self._resources.enter_context(closing(open_reader(self._settings, self._instance, self.stream)))
@@ -209,6 +209,10 @@ class KafkaTransport:
                 claims[source] = replace(note.claim(at[0]), delivered=below)
         self.note_answer()
         return claims
+
+    def noted_to(self, source: Source) -> int:
+        """Offset below which workers with this one's folder noted that everything was delivered; 0 without a note."""
+        return self._delivery_note.of_all().get(source.partition, NOTHING).offset
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """See Transport."""

@@ -7,7 +7,7 @@ import pytest
 
 from index import Source
 from streamer.errors import Rebalancing, RecoveryRefused
-from streamer.parts.starting import OffsetStarter
+from streamer.parts.starting import Notes, OffsetStarter
 from streamer.service.recovery import Unrecovered
 from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Claim
@@ -63,6 +63,54 @@ def begun(
     claims = {source: Claim(at, "", in_use=True, foreign=foreign) for source, at in (delivered or {}).items()}
     beginner = OffsetStarter(outside, Recovery(**policy), lambda *_: handed_on, lambda: claims)  # type: ignore[arg-type]
     return beginner.recover(Assigned((ONE,), {"stream": "documents"}, others))
+
+
+def with_notes(committed: Mapping[Source, int], noted: int, outputs: Iterable[int], *, foreign: bool = False) -> Any:
+    """Outside, and where the source begins, with a note and delivered offsets in the outputs."""
+    outside, asked = Outside(committed, foreign=foreign), list[range]()
+
+    def delivered(source: Source, offsets: range) -> int:
+        assert source == ONE
+        asked.append(offsets)
+        return max((offset + 1 for offset in outputs if offset in offsets), default=0)
+
+    notes = Notes(lambda source: noted if source == ONE else 0, delivered)
+    starter = OffsetStarter(outside, Recovery(foreign_offsets="trust"), lambda *_: 0, notes=notes)  # type: ignore[arg-type]
+    plans = starter.recover(Assigned((ONE, TWO), {"stream": "documents"}, ()))
+    assert isinstance(plans, dict)
+    assert plans[TWO].begin == FIRST
+    return outside, plans[ONE].begin, asked
+
+
+@pytest.mark.parametrize("committed", [{}, {ONE: 20}])
+def test_commits_that_brokers_lost_deliver_nothing_again(committed: Mapping[Source, int]) -> None:
+    # The last batch may have been delivered without a note, and the offset before the note may be no record.
+    for outputs, begin in ((range(FIRST, 50), 50), (range(FIRST, 56), 56), (range(FIRST, 47), 47)):
+        outside, began, _ = with_notes(committed, 50, outputs)
+        assert began == begin
+        assert outside.sought[ONE] == begin
+        assert outside.started[ONE] == begin
+
+
+def test_outputs_are_looked_at_only_where_a_note_says_that_commits_are_missing() -> None:
+    for committed, noted in (({ONE: 50}, 50), ({ONE: 60}, 50), ({ONE: 30}, 0), ({}, 0), ({}, FIRST)):
+        _, began, asked = with_notes(committed, noted, range(FIRST, 99))
+        assert asked == []
+        assert began == committed.get(ONE, FIRST)
+
+
+def test_an_offset_that_a_person_has_set_counts_as_it_is() -> None:
+    _, began, asked = with_notes({ONE: 20, TWO: FIRST}, 50, range(FIRST, 50), foreign=True)
+    assert (began, asked) == (20, [])
+
+
+def test_outputs_as_old_as_the_commits_are_filled_again_and_without_a_commit_a_person_decides() -> None:
+    _, began, _ = with_notes({ONE: 20}, 50, ())
+    assert began == 20
+    with pytest.raises(
+        RecoveryRefused, match=r"documents/0: the group has no offset.* up to offset 50, and the outputs"
+    ):
+        with_notes({}, 50, ())
 
 
 def test_a_part_goes_on_where_its_group_stands() -> None:

@@ -38,7 +38,7 @@ NOTHING = Delivered(0, 0)
 
 
 class DeliveryNote:
-    """A worker's note on the partitions of one stream. Does nothing without a folder, as for a part of the service.
+    """A worker's note on the partitions of one stream. Does nothing without a folder, as for a part that delivers no outputs.
 
     >>> note = DeliveryNote(None, Kafka(), "0", "stream")
     >>> note.deliver({0: 70})
