@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from streamer.fingerprint.hashing import present
 from streamer.fingerprint.key import PUBLIC
-from streamer.fingerprint.methods.weights import present
 from streamer.fingerprint.sample import samples
 from streamer.fingerprint.scheme import scheme_for
 from streamer.settings.settings import load
