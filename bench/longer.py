@@ -1,9 +1,9 @@
 """Longer versions on streams with known truth: what the rule changes, and how near `neardup.new` is.
 
-    python -m bench.longer SET [SET ...] [--longer-min 0.1] [--articles 100] [--json]
+    python -m bench.longer SET [SET ...] [--longer-min 0.1] [--new-max 1] [--articles 100] [--json]
 
 A set is a stream as `bench.accuracy` reads it. The scheme as shipped, by its public key, decides it on disk, with
-`index.longer = "pass"` and without. An `extends` answers a duplicate of the truth as in `streamer evaluate`.
+`index.longer = "pass"` and without, with `index.new_max` only in the first case. An `extends` answers a duplicate of the truth as in `streamer evaluate`.
 
 `new` is the error of `neardup.new`, estimate less exact share, over the drops with the rule. The exact share is that of the
 distinct shingles of the scheme, from both texts.
@@ -182,11 +182,12 @@ def table(found: Sequence[Outcome]) -> Table:
 
 @click.command(help=__doc__)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--longer-min", default=0.1, show_default=True, type=click.FloatRange(0.0001, 10))
+@click.option("--longer-min", default=0.1, show_default=True, type=click.FloatRange(0, 10), help="0: any length.")
+@click.option("--new-max", default=1.0, show_default=True, type=click.FloatRange(0, 1))
 @click.option("--articles", default=100, show_default=True, type=click.IntRange(1), help="At most, a set.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
-def main(folders: tuple[Path, ...], longer_min: float, articles: int, as_json: bool) -> None:
-    longer = Longer(round(longer_min * 10_000))
+def main(folders: tuple[Path, ...], longer_min: float, new_max: float, articles: int, as_json: bool) -> None:
+    longer = Longer(round(longer_min * 10_000), round(new_max * 10_000))
     found = [outcome(Stream(folder), longer, articles) for folder in folders]
     if as_json:
         click.echo(orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2))
