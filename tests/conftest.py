@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +26,9 @@ FOLDER = pytest.StashKey[Path]()
 """Where the processes of a run meet."""
 
 LEFT_OUT = pytest.StashKey[int]()
+DROPPED: list[object] = []
+"""confluent-kafka's producers that the test before has dropped."""
+
 EXAMPLES_PERCENT = {"quick": 25, "standard": 100}
 """Of the number that a test by example names, by profile; see tests/support/examples.py."""
 
@@ -75,6 +80,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Bytes go by their argument's name: what a compressor made holds the time, and processes must collect the same names."""
     return argname if isinstance(val, bytes) else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """End producers that a test left behind. Workers end with theirs, and here they take a core once their broker is gone."""
+    module = sys.modules.get("streamer.transports.kafka.confluent.producer")
+    if module is not None and (module._dropped or DROPPED):
+        ending, DROPPED[:] = DROPPED[:], module._dropped
+        module._dropped.clear()
+        # Nobody waits: an end has no time limit.
+        threading.Thread(target=ending.clear, name="dropped-producers", daemon=True).start()
+        del ending
 
 
 @pytest.hookimpl(optionalhook=True)
