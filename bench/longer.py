@@ -3,7 +3,8 @@
     python -m bench.longer SET [SET ...] [--longer-min 0.1] [--new-max 1] [--articles 100] [--json]
 
 A set is a stream as `bench.accuracy` reads it. The scheme as shipped, by its public key, decides it on disk, with
-`index.longer = "pass"` and without, with `index.new_max` only in the first case. An `extends` answers a duplicate of the truth as in `streamer evaluate`.
+`index.longer = "pass"` and without, with `index.new_max` only in the first case. An `extends` answers a duplicate of the truth
+as in `streamer evaluate`.
 
 `new` is the error of `neardup.new`, estimate less exact share, over the drops with the rule. The exact share is that of the
 distinct shingles of the scheme, from both texts.
