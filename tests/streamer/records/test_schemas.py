@@ -48,8 +48,10 @@ def records(*values: bytes) -> list[Record]:
     return [Record(SOURCE, "pages", offset, None, value, 0) for offset, value in enumerate(values)]
 
 
-def decoder(registry: Registry, **more: Any) -> Decoder:
-    return Decoder(Decode(format="avro", registry_url=registry.url, time="/crawled", registry_timeout_ms=500, **more))
+def decoder(registry: Registry, timeout_ms: int = 5_000, **more: Any) -> Decoder:
+    return Decoder(
+        Decode(format="avro", registry_url=registry.url, time="/crawled", registry_timeout_ms=timeout_ms, **more)
+    )
 
 
 def one(found: list[Document | DeadLetter]) -> Document | DeadLetter:
@@ -295,4 +297,4 @@ def test_an_answer_that_comes_byte_by_byte_is_given_up_like_one_that_does_not_co
     with pytest.raises(
         RegistryUnavailable, match=r"decode\.registry_url: .*schemas/ids/7 cannot be asked \(timed out\)"
     ):
-        decoder(registry).look_up(records(avro(7, PAGE, DATUM)))
+        decoder(registry, timeout_ms=500).look_up(records(avro(7, PAGE, DATUM)))
