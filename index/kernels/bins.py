@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, ones
+from index.kernels.jit import compiled, inner, ones
 
 
 class OwnLimits(NamedTuple):
@@ -21,7 +21,7 @@ class OwnLimits(NamedTuple):
     share_min: float
 
 
-@compiled
+@inner
 def _filled(word: Any, bin_bits: int, lowest: Any) -> Any:
     """Lowest bit of every value in a word, set if the value is not 0; lowest: these bits for all values."""
     # 4 bits a value: 0x0A40 folds to bits 0x0110.
@@ -32,12 +32,12 @@ def _filled(word: Any, bin_bits: int, lowest: Any) -> Any:
     return folded & lowest
 
 
-@compiled
+@inner
 def _lowest(bin_bits: int) -> Any:
     return np.uint64(0x1111_1111_1111_1111 if bin_bits == 4 else 0x0101_0101_0101_0101)
 
 
-@compiled
+@inner
 def signature_words(words: int) -> Any:
     """See `frame.signature_words`."""
     signature = 1
@@ -46,7 +46,7 @@ def signature_words(words: int) -> Any:
     return signature
 
 
-@compiled
+@inner
 def _spread(bits: Any, bin_bits: int) -> Any:
     """Spread one word's frame bits, from the lowest on, to each value's lowest bit."""
     # 8 bits a value: 0b101 becomes 0x010001.
@@ -60,7 +60,7 @@ def _spread(bits: Any, bin_bits: int) -> Any:
     return (bits | bits << np.uint64(3)) & np.uint64(0x1111_1111_1111_1111)
 
 
-@compiled
+@inner
 def _in_frame(fingerprints: npt.NDArray[np.uint64], row: Any, word: Any, signature: Any, bin_bits: int) -> Any:
     """Values in a fingerprint's word that are in its frame, at the lowest bit of each."""
     per_word = 64 // bin_bits
@@ -69,7 +69,7 @@ def _in_frame(fingerprints: npt.NDArray[np.uint64], row: Any, word: Any, signatu
     return _spread(bits & np.uint64((1 << per_word) - 1), bin_bits)
 
 
-@compiled
+@inner
 def brings_nothing_new(fingerprints: npt.NDArray[np.uint64], row: Any, signature: Any) -> Any:
     """Whether all bins are in the fingerprint's frame."""
     for word in range(signature, fingerprints.shape[1]):
@@ -87,7 +87,7 @@ def is_framed(fingerprints: npt.NDArray[np.uint64], row: Any, signature: Any) ->
     return framed != 0
 
 
-@compiled
+@inner
 def _distance(either: Any, both: Any, differing: Any, bin_bits: int, units: int) -> Any:
     """1 - similarity in units, from counts of bins; `matching.minhash` defines it. Without any value: the largest distance.
 
@@ -100,7 +100,7 @@ def _distance(either: Any, both: Any, differing: Any, bin_bits: int, units: int)
     return max(np.int64(0), min(np.int64(units), distance))
 
 
-@compiled
+@inner
 def _counts(one: Any, other: Any, bin_bits: int, bins: Any) -> Any:
     """Bins of two words with a value in either, in both, and with unlike values, int64 each; bins: those that count."""
     filled_one, filled_other = _filled(one, bin_bits, bins), _filled(other, bin_bits, bins)
@@ -108,7 +108,7 @@ def _counts(one: Any, other: Any, bin_bits: int, bins: Any) -> Any:
     return np.int64(ones(filled_one | filled_other)), np.int64(ones(filled_one & filled_other)), np.int64(ones(unlike))
 
 
-@compiled
+@inner
 def bin_distances(
     left: npt.NDArray[np.uint64],
     row: Any,
@@ -153,7 +153,7 @@ def bin_distances(
     return plain, least
 
 
-@compiled
+@inner
 def own_distance(
     left: npt.NDArray[np.uint64],
     row: Any,
@@ -215,7 +215,7 @@ def in_one_frame(fingerprints: npt.NDArray[np.uint64], row: Any, root: Any, bin_
     return agreeing >= 0
 
 
-@compiled
+@inner
 def own_length(fingerprints: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], row: Any, bin_bits: int) -> Any:
     """Length of a row without its frame, as the share of its own bins."""
     lowest, signature = _lowest(bin_bits), signature_words(fingerprints.shape[1])

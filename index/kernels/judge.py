@@ -21,7 +21,7 @@ from index.kernels.bins import (
     own_length,
     signature_words,
 )
-from index.kernels.jit import compiled, ones
+from index.kernels.jit import compiled, inner, ones
 from index.kernels.second_look import LookRule, look_again
 
 NONE = -1
@@ -137,7 +137,7 @@ class Judgement(NamedTuple):
     root_distance: int
 
 
-@compiled
+@inner
 def measured(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
     """Distances of a NEAR row to an earlier NEAR document, int64 each: plain, and with frames."""
     prints = documents.fingerprints
@@ -149,7 +149,7 @@ def measured(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
     return bits, bits
 
 
-@compiled
+@inner
 def compared(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
     """`Reason` of the pair alone, without roots; and its plain distance and the one by which it ranks."""
     far: Any = np.int64(_BEYOND)
@@ -169,7 +169,7 @@ def compared(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
     return (COUNTS if accepted else REFUSED), ranked, ranked
 
 
-@compiled
+@inner
 def _are_equal(row: Any, root: Any, documents: Documents) -> Any:
     """Whether two documents have one fingerprint, whatever their frames."""
     prints, differing = documents.fingerprints, np.uint64(0)
@@ -178,7 +178,7 @@ def _are_equal(row: Any, root: Any, documents: Documents) -> Any:
     return differing == 0
 
 
-@compiled
+@inner
 def too_short(row: Any, root: Any, root_distance: Any, documents: Documents, rule: Rule) -> Any:
     """Whether a root is too short for the row to be its duplicate."""
     prints = documents.fingerprints
@@ -204,14 +204,14 @@ def too_short(row: Any, root: Any, root_distance: Any, documents: Documents, rul
     return exceeds(own, own_root_length, rule.longer)
 
 
-@compiled
+@inner
 def new_share(root_distance: Any, length: Any, root_length: Any, units: int) -> Any:
     """Share of a document's shingles that a root lacks, in units, as `streamer.records.relation` defines it."""
     shared = (units - root_distance) / (2 * units - root_distance) * (1 + root_length / length)
     return units * max(0.0, 1 - root_length / length, 1 - shared)
 
 
-@compiled
+@inner
 def has_new_text(row: Any, root: Any, root_distance: Any, documents: Documents, rule: Rule) -> Any:
     """Whether a root lacks too much of a row's text for the row to be its duplicate; never if a length is unknown."""
     length, root_length = documents.lengths[row], documents.lengths[root]
@@ -231,7 +231,7 @@ def root_of(place: Any, documents: Documents) -> Any:
     return root
 
 
-@compiled
+@inner
 def by_root(row: Any, place: Any, distance: Any, documents: Documents, rule: Rule) -> Any:
     """`Reason` of a candidate that is near enough by its root, the root, and the distance to it."""
     root: Any = root_of(place, documents)
@@ -253,14 +253,14 @@ def by_root(row: Any, place: Any, distance: Any, documents: Documents, rule: Rul
     return COUNTS, root, root_distance
 
 
-@compiled
+@inner
 def has_other_id(row: Any, place: Any, documents: Documents) -> Any:
     """Whether a document is no version of the row: its id or its root's differs."""
     root = documents.roots[place]
     return documents.ids[place] != documents.ids[row] or (root != NONE and documents.ids[root] != documents.ids[row])
 
 
-@compiled
+@inner
 def judge(row: Any, place: Any, by_id: Any, documents: Documents, rule: Rule) -> Judgement:
     """Judge one candidate of a row. by_id: only versions of the row's document count."""
     nothing: Any = np.int64(NONE)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled
+from index.kernels.jit import compiled, inner
 from index.kernels.scan import Probes
 
 
@@ -57,7 +57,7 @@ def no_chains(count: int) -> Chains:
     return chains_of(np.empty((count, 0), np.uint64), nobody, nobody, probes)
 
 
-@compiled
+@inner
 def _slot(value: Any, slots: int) -> Any:
     """Slot for a hash in a table with `slots` slots, a power of two: int64."""
     return np.int64((value >> np.uint64(48)) & np.uint64(slots - 1))

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled
+from index.kernels.jit import inner
 
 NO_LOOK, COSINE, METADATA = 0, 1, 2
 _SIGNATURE_VALUES = 255.0
@@ -28,7 +28,7 @@ class LookRule(NamedTuple):
     units: int
 
 
-@compiled
+@inner
 def look_again(
     left: npt.NDArray[np.uint8], row: Any, right: npt.NDArray[np.uint8], place: Any, distance: Any, rule: LookRule
 ) -> Any:

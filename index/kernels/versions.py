@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels.bins import is_framed, own_distance, own_length, signature_words
-from index.kernels.jit import compiled, ones
+from index.kernels.jit import inner, ones
 from index.kernels.judge import EXACT, NONE, Documents, Rule, measured
 from index.kernels.second_look import look_again
 
@@ -93,14 +93,14 @@ class Plan(NamedTuple):
     strangers: int
 
 
-@compiled
+@inner
 def no_plan() -> Plan:
     """The rule decides."""
     nothing: Any = np.int64(NONE)
     return Plan(False, False, 0, nothing, nothing, nothing, nothing, nothing)
 
 
-@compiled
+@inner
 def _distance(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
     """Distance from a row to a version of its document, and the one at which the version counts as a match.
 
@@ -115,14 +115,14 @@ def _distance(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
     return ranked, ranked if accepted and distance <= rule.distance_max else np.int64(_ANY_DISTANCE)
 
 
-@compiled
+@inner
 def _own_letters(place: Any, documents: Documents, rule: Rule) -> Any:
     if not is_framed(documents.fingerprints, place, signature_words(documents.fingerprints.shape[1])):
         return documents.lengths[place]
     return own_length(documents.fingerprints, documents.lengths, place, rule.bin_bits)
 
 
-@compiled
+@inner
 def _kinship(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
     """Whether a row has anything in common with a version of its document, without frames. Short texts leave it open."""
     if place == NONE or documents.kinds[row] == EXACT or documents.kinds[place] == EXACT:
@@ -141,7 +141,7 @@ def _kinship(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
     return _STRANGER if letters >= OWN_LETTERS_MIN else _UNSURE
 
 
-@compiled
+@inner
 def _was_there(substance: Any, key: Any, pages: Pages) -> bool:
     found, begin = False, pages.begins[key]
     for at in range(begin, begin + pages.counts[key]):
@@ -149,7 +149,7 @@ def _was_there(substance: Any, key: Any, pages: Pages) -> bool:
     return found
 
 
-@compiled
+@inner
 def plan(row: Any, pages: Pages, documents: Documents, rule: Rule) -> Plan:
     """What the page of a row decides, once all earlier rows are concluded."""
     key = pages.keys[row]
@@ -208,7 +208,7 @@ def plan(row: Any, pages: Pages, documents: Documents, rule: Rule) -> Plan:
     return Plan(True, True, mark, current, nearest, to_current, returns, strangers)
 
 
-@compiled
+@inner
 def note(row: Any, place: Any, returns: Any, strangers: Any, pages: Pages, documents: Documents) -> None:
     """Note a concluded row as its page's last version.
 

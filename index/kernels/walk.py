@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels.bins import brings_nothing_new, signature_words
-from index.kernels.jit import compiled
+from index.kernels.jit import compiled, inner
 from index.kernels.judge import (
     COUNTS,
     EXACT,
@@ -89,7 +89,7 @@ class Best(NamedTuple):
     verdict: int
 
 
-@compiled
+@inner
 def _is_nearer(distance: Any, place: Any, least: Any, other: Any, documents: Documents) -> Any:
     """Whether a candidate is nearer than another at distance `least`, or as near and earlier; other: NONE for none."""
     if other == NONE:
@@ -97,7 +97,7 @@ def _is_nearer(distance: Any, place: Any, least: Any, other: Any, documents: Doc
     return distance < least or (distance == least and documents.order[place] < documents.order[other])
 
 
-@compiled
+@inner
 def best_of(
     row: int, candidates: Candidates, chains: Chains, documents: Documents, outcomes: Outcomes, rule: Rule
 ) -> Best:
@@ -144,7 +144,7 @@ def best_of(
     return Best(none, none, none, none, none, UNIQUE)
 
 
-@compiled
+@inner
 def _conclude(row: int, best: Best, documents: Documents, outcomes: Outcomes, rule: Rule) -> None:
     """Decide a row by its best candidate; rows start as UNIQUE entries that name themselves."""
     if best.root == NONE:
@@ -157,7 +157,7 @@ def _conclude(row: int, best: Best, documents: Documents, outcomes: Outcomes, ru
         outcomes.entering[row] = best.plain > rule.member_distance_min
 
 
-@compiled
+@inner
 def _conclude_by_page(
     row: int, decision: Any, pages: Pages, documents: Documents, outcomes: Outcomes, is_check: bool
 ) -> None:
@@ -178,7 +178,7 @@ def _conclude_by_page(
     documents.roots[row], documents.delivered[row] = decision.named, False
 
 
-@compiled
+@inner
 def _is_version(best: Best, key: Any, nearest: Any, pages: Pages) -> Any:
     """Whether no other document is nearer to a row than the versions of its page, at distance `nearest`."""
     if best.match == NONE or best.distance >= nearest:

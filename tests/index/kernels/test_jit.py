@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.kernels import jit
-from index.kernels.jit import compiled
+from index.kernels.jit import compiled, inner
 from tests.support.examples import examples
 from tests.support.paths import ROOT
 
@@ -28,7 +28,7 @@ def kernels_of(path: Path) -> dict[str, ast.FunctionDef]:
     return {
         node.name: node
         for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef) and any(ast.unparse(each) == "compiled" for each in node.decorator_list)
+        if isinstance(node, ast.FunctionDef) and {"compiled", "inner"} & set(map(ast.unparse, node.decorator_list))
     }
 
 
@@ -116,6 +116,47 @@ def test_a_kernel_hashes_as_the_package_does(content: bytes, seed: int) -> None:
     assert seeded == xxhash.xxh64_intdigest(content, seed)
     assert short == xxhash.xxh3_64_intdigest(content)
     assert low | high << 64 == xxhash.xxh3_128_intdigest(content)
+
+
+@inner
+def _sum_and_least(values: Any, first: int) -> Any:
+    part = values[first:]
+    total = least = part[0]
+    for value in part[1:]:
+        total, least = total + value, min(least, value)
+    return total, least
+
+
+@inner
+def _same(values: Any) -> Any:
+    return values
+
+
+@compiled
+def _folded(values: Any) -> Any:
+    total, least = _sum_and_least(values, 1)
+    return total - least
+
+
+@compiled
+def _with_array(values: Any) -> Any:
+    return _same(values)[0]
+
+
+def test_an_inner_function_takes_parts_of_arrays_and_gives_numbers_to_a_compiled_one() -> None:
+    values = np.arange(10)
+    before = sys.getrefcount(values)
+    assert [_folded(values) for _ in range(50)] == [44] * 50
+    assert sys.getrefcount(values) == before
+    assert values.tolist() == list(range(10))
+
+
+def test_an_inner_function_that_python_calls_or_that_returns_an_array_is_refused_by_name() -> None:
+    """Without these words a call would end the process, and an array would be freed that is still in use."""
+    with pytest.raises(TypeError, match=r"test_jit\._sum_and_least is inner: only compiled functions call it"):
+        _sum_and_least(np.arange(10), 1)
+    with pytest.raises(Exception, match="_same is inner: it cannot return an array"):
+        _with_array(np.arange(10))
 
 
 PROGRAM = """
