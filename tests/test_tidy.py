@@ -19,9 +19,9 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
-    "index": 667,
+    "index": 673,
     "index/dataflow": 1092,
-    "index/decide": 1324,
+    "index/decide": 1369,
     "index/frames": 182,
     "index/kernels": 1981,
     "index/lsm": 901,
@@ -34,7 +34,7 @@ CODE_LINES_MAX = {
     "streamer/ask": 807,
     "streamer/audit": 474,
     "streamer/clusters": 203,
-    "streamer/cli": 1653,
+    "streamer/cli": 1684,
     "streamer/delivered": 154,
     "streamer/demo": 493,
     "streamer/doctor": 451,
@@ -43,7 +43,7 @@ CODE_LINES_MAX = {
     "streamer/fingerprint": 1373,
     "streamer/flink": 560,
     "streamer/give_back": 426,
-    "streamer/index_admin": 677,
+    "streamer/index_admin": 703,
     "streamer/observe": 1111,
     "streamer/parts": 1356,
     "streamer/records": 1622,
