@@ -362,7 +362,8 @@ class Index(AbstractContextManager["Index"]):
     def judged(self, entries: Entries, distance_max: int | None = None, limit: int = 10) -> list[list[Judged]]:
         """Entries near each document, nearest and earliest first, and why each makes it a duplicate or not; writes nothing.
 
-        Judges by the rule that `admit` applies, as if each document came next. Ids and lengths count as there.
+        Judges by the rule that `admit` applies, as if each document came next. Ids and lengths count as there. Fingerprints
+        of entries may have their frames with them, as stored; others get those of their hosts.
 
         distance_max  as in `query`
         limit         most entries per document
