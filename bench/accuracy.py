@@ -1,6 +1,6 @@
 """Precision and recall of the filter over documents with known truth.
 
-    python -m bench.accuracy SET [SET ...] [--setting NAME ...] [--index disk|memory] [--links] [--json]
+    python -m bench.accuracy SET [SET ...] [--setting NAME ...] [--insert unique|root|all|both] [--links] [--json]
 
 A set is a folder with one of
 
@@ -10,11 +10,9 @@ A set is a folder with one of
     pairs.jsonl.xz                                    labelled pairs
     articles_N.jsonl.xz, articles_N.truth.tsv         articles, and the pairs among them that are duplicates
 
-Documents pass through the product's own Fingerprinter and Index. `--index memory` replaces the index by brute force over
-all pairs, which decides the same and lets many settings share one fingerprinting. With MinHash, brute force also finds
-pairs that share no band: the difference is what bands miss.
-A setting is named as in `shingles2-log-tf-64-3-min8-unique`, `minhash-128x8-k5/12-0.7-min8-unique` or, for words,
-`minhash-128x8-w3-0.7`. `minhash` and `simhash` are the schemes as shipped, `default` the one of them that is the default.
+Fingerprints, index, decisions and counts are those of `streamer evaluate`. What it does not know is the truth about a policy:
+with `insert = "unique"` a duplicate resembles a document that is kept itself.
+A setting is named by `default` or a preset, and what differs from it: `--setting 'simhash-best fingerprint.bits=128'`.
 With `--links` the addresses in a text are the metadata of a document of a stream that brings none, as its references.
 """
 
@@ -25,8 +23,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import click
 import numpy as np
@@ -37,23 +36,20 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.conditions import PROGRESS, machine, read_lines
-from bench.named_settings import Hashing, Policy, Setting, parse
-from bench.scoring import Pairs, counting, decide, near_pairs, policy_similarities
+from bench.named_settings import NAMED, Policy, Setting
 from index.entry import Kind
-from index.matching.minhash import DISTANCE_UNITS
-from streamer.evaluation.join import similar_pairs, tokens_in_a_run
+from streamer.evaluation.join import SimilarPairs, similar_pairs, tokens_in_a_run
 from streamer.evaluation.scores import (
     DUPLICATE_MIN,
     UNIQUE_BELOW,
+    Decided,
     Scores,
     Truth,
-    admit,
-    pairs_flagged,
+    near_pairs,
     score,
 )
-from streamer.evaluation.sets import Documents, EvaluationSet, read_set
+from streamer.evaluation.sets import EvaluationSet, SetFingerprints, read_set
 from streamer.fingerprint.documents import fingerprint_documents
-from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import Document
 
@@ -89,66 +85,82 @@ def figures(scores: Scores) -> dict[str, float]:
     return shares | {"false_per_million": scores.false_per_million}
 
 
-class Fingerprinted:
-    """Documents of a set. Each way to hash fingerprints them once."""
+class Labelled:
+    """A set with known truth. Each way to hash fingerprints it once."""
 
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
-        self._prints: dict[tuple[Hashing, int], tuple[Fingerprints, float]] = {}
+    def __init__(self, whole: EvaluationSet) -> None:
+        self.name, self.whole = whole.name, whole
+        self._prints: dict[object, tuple[SetFingerprints, float]] = {}
 
-    def fingerprint(self, setting: Setting) -> tuple[Fingerprints, float]:
+    def fingerprint(self, setting: Setting) -> tuple[SetFingerprints, float]:
         """Fingerprints, with what a second look compares, and the seconds that they took."""
+        settings, look = setting.settings, setting.parameters.look
         # The kind of the second look changes the fingerprints; its thresholds do not.
-        key = setting.hashing, 0 if setting.look is None else setting.look.bytes
+        key = settings.fingerprint, settings.minhash, 0 if look is None else look.bytes
         if key not in self._prints:
-            scheme = scheme_for(setting.settings)
             begin = time.perf_counter()
-            prints = fingerprint_documents(scheme, self.documents)
+            prints = self.whole.fingerprint(scheme_for(settings))
             self._prints[key] = prints, time.perf_counter() - begin
         return self._prints[key]
 
+    def run(self, setting: Setting) -> Result:
+        """Decide the set by a temporary index, or each pair by itself."""
+        prints, seconds = self.fingerprint(setting)
+        begin = time.perf_counter()
+        decided = prints.decided(setting.parameters)
+        seconds += time.perf_counter() - begin
+        truth, flagged = self.truth_of(decided.originals, setting.insert), decided.originals >= 0
+        is_stream = prints.others is None
+        return Result(
+            self.name,
+            setting.name,
+            len(flagged),
+            self.scores(prints, decided, setting.insert),
+            int((flagged & ~truth.duplicate & ~truth.different).sum()),
+            int((prints.documents.kinds == Kind.UNDECIDABLE).sum()) if is_stream else 0,
+            len(prints) / seconds,
+            self._recalls(flagged & truth.duplicate),
+        )
 
-class Stream:
+    def _recalls(self, hits: npt.NDArray[np.bool_]) -> dict[str, float]:
+        labels, duplicate = np.array(self.whole.labels), self.whole.truth.duplicate
+        rows_by_label = {label: (labels == label) & duplicate for label in np.unique(labels).tolist()}
+        return {label: float(hits[rows].mean()) for label, rows in rows_by_label.items() if rows.any()}
+
+    def scores(self, prints: SetFingerprints, decided: Decided, insert: Policy) -> Scores:
+        """Score decisions on these fingerprints, as `streamer evaluate` does, by the truth about the policy."""
+        return replace(self.whole, truth=self.truth_of(decided.originals, insert)).scores(prints, decided)
+
+    def judge(self, originals: npt.NDArray[np.int64], insert: Policy) -> Scores:
+        """Score a program's decisions: int64 [n], row of each document's original, -1 where it is unique."""
+        return score(originals >= 0, self.truth_of(originals, insert))
+
+    def truth_of(self, originals: npt.NDArray[np.int64], insert: Policy) -> Truth:
+        """Truth about a policy, whose decisions name these originals."""
+        del originals, insert
+        return self.whole.truth
+
+
+class Stream(Labelled):
     """A set with documents in stream order and the similarity of every pair above a floor."""
 
     def __init__(self, folder: Path, *, links: bool = False) -> None:
         whole = read_set(folder)
         assert whole.similarities is not None
-        documents = whole.documents
         if links:
-            documents = [replace(each, metadata=each.metadata or tuple(_LINK.findall(each.text))) for each in documents]
-        self.name, self.floor, self.earlier = folder.name, whole.floor, whole.similarities
-        self.documents, self.texts = Fingerprinted(documents), [each.text for each in documents]
-        numbers = {each.id: number for number, each in enumerate(documents)}
+            found = [each.metadata or tuple(_LINK.findall(each.text)) for each in whole.documents]
+            pairs = zip(whole.documents, found, strict=True)
+            whole = replace(whole, documents=[replace(each, metadata=metadata) for each, metadata in pairs])
+        super().__init__(whole)
+        self.earlier, self.texts = whole.similarities, [each.text for each in whole.documents]
+        numbers = {each.id: number for number, each in enumerate(whole.documents)}
         pair_rows = read_table(folder / "pairs.tsv.gz")
         both = np.array([[numbers[one], numbers[other]] for one, other, _ in pair_rows], np.int64).reshape(-1, 2)
         values = np.array([float(row[2]) for row in pair_rows])
         order = np.lexsort((both.min(axis=1), both.max(axis=1)))
-        self.pairs = Pairs(both.max(axis=1)[order], both.min(axis=1)[order], values[order])
-        self._kept = {
-            insert: policy_similarities(self.pairs, len(documents), insert) for insert in ("unique", "root", "all")
-        }
+        similar = SimilarPairs(both.max(axis=1)[order], both.min(axis=1)[order], values[order])
+        self._kept = {insert: policy_similarities(similar, len(self.texts), insert) for insert in get_args(Policy)}
         self._computed: dict[tuple[int, int], float] = {}
-        self._near: dict[Hashing, Pairs] = {}
-
-    def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
-        """Stream the documents through one setting. `distance_max` is the largest of all settings with its hashing."""
-        prints, seconds = self.documents.fingerprint(setting)
-        begin = time.perf_counter()
-        if place == "disk":
-            originals = admit(prints, setting.parameters).originals
-            seconds += time.perf_counter() - begin
-        else:
-            if setting.hashing not in self._near:
-                self._near = {setting.hashing: near_pairs(prints, distance_max, setting.parameters.banding)}
-            near = counting(self._near[setting.hashing], prints, setting.distance_max, setting.look)
-            originals = decide(near, len(prints), DISTANCE_UNITS, setting.insert)
-        truth = self.truth_of(originals, setting.insert)
-        return result(self.name, setting, originals >= 0, truth, prints, seconds)
-
-    def judge(self, originals: npt.NDArray[np.int64], insert: Policy) -> Scores:
-        """Score decisions on this stream: int64 [n], row of each document's original, -1 where it is unique."""
-        return score(originals >= 0, self.truth_of(originals, insert))
 
     def truth_of(self, originals: npt.NDArray[np.int64], insert: Policy) -> Truth:
         """Truth about a policy: a duplicate resembles a document that the policy keeps, any other document none at all."""
@@ -156,7 +168,7 @@ class Stream:
 
     def _similarities(self, originals: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Similarities with earlier documents. Where the truth's floor hides the grey, those of flagged rows are computed."""
-        if self.floor <= UNIQUE_BELOW:
+        if self.whole.floor <= UNIQUE_BELOW:
             return self.earlier
         similarities = self.earlier.copy()
         for row in np.flatnonzero((originals >= 0) & (similarities < UNIQUE_BELOW)).tolist():
@@ -172,34 +184,20 @@ class Stream:
         return tokens_in_a_run(self.texts)
 
 
-class Labelled:
-    """A set of pairs with labels; those labelled `unknown` are left out."""
+def policy_similarities(pairs: SimilarPairs, count: int, insert: Policy) -> npt.NDArray[np.float64]:
+    """Largest exact similarity of each row with an earlier document that this policy would have kept.
 
-    def __init__(self, pairs: EvaluationSet) -> None:
-        assert pairs.others is not None
-        rows = [row for row, label in enumerate(pairs.labels) if label != "unknown"]
-        self.name = pairs.name
-        self.texts, self.other_texts = ([side[row].text for row in rows] for side in (pairs.documents, pairs.others))
-        # A label is about texts, whatever their titles.
-        self._sides = [Fingerprinted([Document("", text) for text in side]) for side in (self.texts, self.other_texts)]
-        self.truth = Truth(pairs.truth.duplicate[rows], pairs.truth.different[rows])
-        self.operators = np.array(pairs.labels)[rows]
-
-    def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
-        """Compare each pair by itself, without index and policy."""
-        del place, distance_max
-        (left, one), (right, other) = (side.fingerprint(setting) for side in self._sides)
-        flagged = pairs_flagged(left, right, setting.parameters)
-        recalls = {}
-        for operator in np.unique(self.operators).tolist():
-            rows = (self.operators == operator) & self.truth.duplicate
-            if rows.any():
-                recalls[operator] = float(flagged[rows].mean())
-        return result(self.name, setting, flagged, self.truth, None, (one + other) / 2, recalls)
-
-    def judge(self, flagged: npt.NDArray[np.bool_]) -> Scores:
-        """Score decisions on these pairs: bool [pairs]."""
-        return score(flagged, self.truth)
+    With `unique` those that are themselves below DUPLICATE_MIN; with `all`, and so with `root`, which may find less, every
+    earlier document.
+    """
+    if insert != "unique":
+        return pairs.nearest(count)[0]
+    largest = np.zeros(count)
+    borders = np.flatnonzero(np.diff(pairs.later, prepend=-1, append=-1)).tolist()
+    for begin, end in pairwise(borders):
+        kept = largest[pairs.earlier[begin:end]] < DUPLICATE_MIN
+        largest[pairs.later[begin]] = pairs.similarities[begin:end].max(initial=0.0, where=kept)
+    return largest
 
 
 class AllPairs:
@@ -208,18 +206,17 @@ class AllPairs:
     def __init__(self, articles: Path) -> None:
         rows = list(read_lines(articles))
         self.name = f"{articles.parent.name}/{articles.name.removesuffix('.jsonl.xz')}"
-        self.documents = Fingerprinted([Document(row["id"], row["text"]) for row in rows])
+        self.documents = [Document(row["id"], row["text"]) for row in rows]
         numbers = {row["id"]: number for number, row in enumerate(rows)}
         lines = articles.with_name(articles.name.replace(".jsonl.xz", ".truth.tsv")).read_text("utf-8").splitlines()
         self.truth = {frozenset((numbers[one], numbers[other])) for one, other, *_ in map(str.split, lines)}
 
-    def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
+    def run(self, setting: Setting) -> Result:
         """Flag every pair within the distance."""
-        del place, distance_max
-        prints, seconds = self.documents.fingerprint(setting)
-        near = near_pairs(prints, setting.distance_max, setting.parameters.banding)
-        near = counting(near, prints, setting.distance_max, setting.look)
-        flagged = {frozenset(pair) for pair in zip(near.later.tolist(), near.earlier.tolist(), strict=True)}
+        begin = time.perf_counter()
+        prints = fingerprint_documents(scheme_for(setting.settings), self.documents)
+        seconds = time.perf_counter() - begin
+        flagged = set(map(frozenset, near_pairs(prints, setting.parameters)))
         every, right = len(prints) * (len(prints) - 1) // 2, len(flagged & self.truth)
         wrong, missed = len(flagged) - right, len(self.truth) - right
         scores = Scores(right, wrong, missed, every - len(self.truth) - wrong)
@@ -227,20 +224,13 @@ class AllPairs:
         return Result(self.name, setting.name, len(prints), scores, 0, undecidable, len(prints) / seconds, {})
 
 
-def result(
-    name: str,
-    setting: Setting,
-    flagged: npt.NDArray[np.bool_],
-    truth: Truth,
-    prints: Fingerprints | None,
-    seconds: float,
-    operators: dict[str, float] | None = None,
-) -> Result:
-    """Result of decisions, bool [n], that took so many seconds."""
-    grey = int((flagged & ~truth.duplicate & ~truth.different).sum())
-    undecidable = 0 if prints is None else int((prints.kinds == Kind.UNDECIDABLE).sum())
-    speed = len(flagged) / seconds
-    return Result(name, setting.name, len(flagged), score(flagged, truth), grey, undecidable, speed, operators or {})
+def without_unknown(pairs: EvaluationSet) -> EvaluationSet:
+    """Pairs without those labelled `unknown`, and without titles: a label is about texts."""
+    assert pairs.others is not None
+    rows = [row for row, label in enumerate(pairs.labels) if label != "unknown"]
+    left, right = ([Document("", side[row].text) for row in rows] for side in (pairs.documents, pairs.others))
+    truth = Truth(pairs.truth.duplicate[rows], pairs.truth.different[rows])
+    return EvaluationSet(pairs.name, left, right, truth, labels=[pairs.labels[row] for row in rows])
 
 
 def open_sets(folder: Path, *, links: bool = False) -> Iterator[Stream | Labelled | AllPairs]:
@@ -248,7 +238,7 @@ def open_sets(folder: Path, *, links: bool = False) -> Iterator[Stream | Labelle
     if (folder / "stream_truth.tsv.gz").exists():
         yield Stream(folder, links=links)
     elif (folder / "docs.jsonl.xz").exists() or (folder / "pairs.jsonl.xz").exists():
-        yield Labelled(read_set(folder))
+        yield Labelled(without_unknown(read_set(folder)))
     elif articles := sorted(folder.glob("articles_*.jsonl.xz")):
         yield from map(AllPairs, articles)
     else:
@@ -303,38 +293,24 @@ def show(results: Sequence[Result], conditions: dict[str, Any]) -> None:
 
 @click.command(help=__doc__)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--setting", "names", multiple=True, default=("default",), help="Name of a setting; may be repeated.")
-@click.option("--index", "place", type=click.Choice(["disk", "memory"]), default="disk", show_default=True)
+@click.option("--setting", "settings", multiple=True, default=("default",), type=NAMED, help="May be repeated.")
 @click.option("--insert", type=click.Choice(["unique", "root", "all", "both"]), help="Overrides what the settings say.")
 @click.option("--links", is_flag=True, help="Take the links in a text as metadata, where a stream brings none.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of tables.")
 def main(
     folders: tuple[Path, ...],
-    names: tuple[str, ...],
-    place: Literal["disk", "memory"],
+    settings: tuple[Setting, ...],
     insert: Literal["unique", "root", "all", "both"] | None,
     links: bool,
     as_json: bool,
 ) -> None:
-    try:
-        settings = [parse(name) for name in names]
-    except ValueError as problem:
-        raise click.BadParameter(str(problem)) from problem
     policies: tuple[Policy, ...] = ("unique", "all") if insert == "both" else (insert,) if insert else ()
-    if policies:
-        settings = [replace(one, insert=policy) for one in settings for policy in policies]
-    if place == "memory" and any(setting.insert == "root" for setting in settings):
-        raise click.BadParameter("roots are looked up on disk alone: leave --index memory out")
-    farthest: dict[Hashing, int] = {}
-    for setting in settings:
-        farthest[setting.hashing] = max(setting.distance_max, farthest.get(setting.hashing, 0))
-    # Settings that follow each other share fingerprints and pairs.
-    settings.sort(key=lambda setting: setting.hashing.model_dump_json())
+    tried = [one.entering(policy) for one in settings for policy in policies] or list(settings)
     results: list[Result] = []
     for folder in folders:
         for each in open_sets(folder, links=links):
-            steps = track(settings, description=each.name, console=PROGRESS)
-            results += [each.run(setting, place, farthest[setting.hashing]) for setting in steps]
+            steps = track(tried, description=each.name, console=PROGRESS)
+            results += [each.run(setting) for setting in steps]
     if as_json:
         answer = {"conditions": machine(), "results": [result.as_dict() for result in results]}
         click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))

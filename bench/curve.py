@@ -12,7 +12,8 @@ What the layout on disk adds is measured by `bench.index`.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,9 +25,9 @@ from rich.table import Table
 
 from bench.accuracy import Result, open_sets
 from bench.conditions import PROGRESS, machine
-from bench.named_settings import Policy, Setting
-from index.matching.minhash import BIN_BITS, BINS, Banding, distance_of
-from streamer.settings.settings import Fingerprint, Minhash
+from bench.named_settings import Policy, Setting, parse
+from index.matching.minhash import BIN_BITS, BINS, Banding
+from streamer.settings.settings import Minhash
 
 HASH_BYTES = 4
 """A block key holds a 32-bit hash of a band's values; its place tells the band."""
@@ -40,12 +41,8 @@ class Point:
     """One set decided in one shape."""
 
     banding: Banding
+    insert: Policy
     result: Result
-
-    @property
-    def insert(self) -> str:
-        """Insert policy, the last word of the setting's name."""
-        return self.result.setting.rsplit("-", 1)[-1]
 
     def as_dict(self) -> dict[str, Any]:
         """Shape, bytes, and all figures of the accuracy bench."""
@@ -63,22 +60,20 @@ def settings_for(
 ) -> list[tuple[Banding, Setting]]:
     """Every shape under every policy, the one of fewest bytes first."""
     found: list[tuple[Banding, Setting]] = []
-    for bins in BINS:
-        for bin_bits in BIN_BITS:
-            chosen = Minhash.model_validate(
-                {"bins": bins, "bin_bits": bin_bits, "shingles": shingles, "similarity_min": similarity_min}
-            )
-            scheme = Fingerprint(scheme="minhash")
-            for insert in inserts:
-                derived = Setting(scheme, distance_of(similarity_min), insert, chosen).parameters.banding
-                assert derived is not None
-                others = [count for count in bands if count != derived.bands and count * derived.rows <= bins]
-                for count in (None, *others):
-                    setting = Setting(scheme, distance_of(similarity_min), insert, chosen, count)
-                    banding = setting.parameters.banding
-                    assert banding is not None
-                    found.append((banding, setting))
+    chosen = f"minhash minhash.shingles={shingles} minhash.similarity_min={similarity_min}"
+    for bins, bin_bits, insert in product(BINS, BIN_BITS, inserts):
+        derived = parse(f"{chosen} minhash.bins={bins} minhash.bin_bits={bin_bits}").entering(insert)
+        banding = _banding(derived)
+        others = [count for count in bands if count != banding.bands and count * banding.rows <= bins]
+        tried = [derived, *(replace(derived, name=f"{derived.name}, {count} bands", bands=count) for count in others)]
+        found += [(_banding(setting), setting) for setting in tried]
     return sorted(found, key=lambda shape: bytes_per_document(shape[0]))
+
+
+def _banding(setting: Setting) -> Banding:
+    banding = setting.parameters.banding
+    assert banding is not None
+    return banding
 
 
 def show(points: Sequence[Point], conditions: dict[str, Any]) -> None:
@@ -121,7 +116,7 @@ def main(
     policies: tuple[Policy, ...] = ("unique", "all") if insert == "both" else (insert,)
     shapes = settings_for(shingles, similarity_min, bands, policies)
     points = [
-        Point(banding, each.run(setting, "disk", setting.distance_max))
+        Point(banding, setting.insert, each.run(setting))
         for folder in folders
         for each in open_sets(folder)
         for banding, setting in track(shapes, description=each.name, console=PROGRESS)

@@ -141,6 +141,11 @@ def anonymous_mib(process_id: int | None = None) -> float:
     return _field(Path(f"/proc/{process_id or 'self'}/status"), "RssAnon:") / 1024
 
 
+def resident_peak_mib(process_id: int) -> float:
+    """The most memory that a process had at one time, pages of mapped files with it, in MiB (Linux)."""
+    return _field(Path(f"/proc/{process_id}/status"), "VmHWM:") / 1024
+
+
 def written_bytes() -> int:
     """Bytes that this process has handed to the system to write (Linux), each page as often as it was written."""
     return _field(Path("/proc/self/io"), "wchar:")

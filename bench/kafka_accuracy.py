@@ -21,7 +21,7 @@ from rich.table import Table
 from bench.accuracy import Stream, figures
 from bench.conditions import machine
 from bench.documents import document_lines
-from bench.named_settings import Setting, parse
+from bench.named_settings import NAMED, Setting
 from bench.ready import wait_until_ready
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill, stop
 from deploy.local_kafka import LocalKafka
@@ -33,19 +33,20 @@ RUN_TIMEOUT_SECONDS = 600
 def overrides(setting: Setting) -> tuple[str, ...]:
     """Setting of the accuracy bench as the service's own settings; an empty text stands for an unset one."""
     if setting.insert == "all":
-        raise click.BadParameter(f"{setting.name}: no service enters all documents. End the name in -root or -unique.")
-    sections: dict[str, Section] = {"fingerprint": setting.fingerprint}
-    if setting.minhash is not None:
-        sections["minhash"] = setting.minhash
+        raise click.BadParameter(f"{setting.name}: no service enters all documents.")
+    settings = setting.settings
+    sections: dict[str, Section] = {"fingerprint": settings.fingerprint}
+    if settings.fingerprint.scheme == "minhash":
+        sections["minhash"] = settings.minhash
     else:
-        sections["second_look"] = setting.second_look
+        sections["second_look"] = settings.second_look
     chosen = [
         f"{section}.{key}={'' if value is None else value}"
         for section, values in sections.items()
         for key, value in values.model_dump().items()
     ]
-    if setting.minhash is None:
-        chosen.append(f"index.distance_max={setting.distance_max}")
+    if settings.fingerprint.scheme == "simhash":
+        chosen.append(f"index.distance_max={settings.index.distance_max}")
     return (*chosen, f"index.insert={setting.insert}")
 
 
@@ -80,9 +81,9 @@ def filtered(stream: Stream, run: Run, setting: Setting, count: int) -> dict[str
 
 @click.command(help=__doc__)
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--setting", "names", multiple=True, default=("default",), help="Name of a setting; may be repeated.")
+@click.option("--setting", "settings", multiple=True, default=("default",), type=NAMED, help="May be repeated.")
 @click.option("--json", "as_json", is_flag=True)
-def main(folder: Path, names: tuple[str, ...], as_json: bool) -> None:
+def main(folder: Path, settings: tuple[Setting, ...], as_json: bool) -> None:
     stream = Stream(folder)
     results = []
     with tempfile.TemporaryDirectory(prefix="kafka-accuracy-", ignore_cleanup_errors=True) as name:
@@ -90,7 +91,7 @@ def main(folder: Path, names: tuple[str, ...], as_json: bool) -> None:
         with LocalKafka(directory / "kafka") as broker:
             create_topics(broker.bootstrap_servers, ["documents"])
             count = fill(broker.bootstrap_servers, "documents", document_lines([folder / "docs.jsonl.xz"]))
-            for number, chosen in enumerate(map(parse, names)):
+            for number, chosen in enumerate(settings):
                 run = Run(f"run-{number}", broker.bootstrap_servers, "documents", directory, 19_466, overrides(chosen))
                 create_topics(broker.bootstrap_servers, [run.topic(destination) for destination in DESTINATIONS])
                 results.append(filtered(stream, run, chosen, count))

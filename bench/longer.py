@@ -27,13 +27,11 @@ from rich.table import Table
 from bench.accuracy import Stream
 from bench.named_settings import parse
 from index import Kind, Longer, minhash
-from streamer.evaluation.scores import Decided, Scores, admit, longer_rows, pair_distances, score
-from streamer.evaluation.sets import GROWTH
+from streamer.evaluation.scores import Decided, admit, pair_distances
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.minhash.shingles import shingle_characters
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.relation import RATIO_UNITS, new_shares
-from streamer.settings.settings import Fingerprint, Minhash
 from streamer.text.compared import compared
 from streamer.text.normalisation import Normaliser
 
@@ -67,13 +65,11 @@ class Outcome:
 
 def outcome(stream: Stream, longer: Longer, articles: int) -> Outcome:
     """Decide a set with the rule and without."""
-    prints, _ = stream.documents.fingerprint(SETTING)
-    without, decided = (admit(prints, SETTING.parameters, rule) for rule in (None, longer))
-    truth = stream.truth_of(decided.originals, SETTING.insert)
-    extends = decided.extended >= 0
-    grown = extends & longer_rows(prints.rows(np.maximum(decided.extended, 0)), prints, GROWTH)
-    before = stream.judge(without.originals, SETTING.insert)
-    after: Scores = score((decided.originals >= 0) | (grown & truth.duplicate), truth)
+    fingerprinted, _ = stream.fingerprint(SETTING)
+    prints = fingerprinted.documents
+    without, decided = (fingerprinted.decided(SETTING.parameters, rule) for rule in (None, longer))
+    truth, extends = stream.truth_of(decided.originals, SETTING.insert), decided.extended >= 0
+    before, after = (stream.scores(fingerprinted, each, SETTING.insert) for each in (without, decided))
     lengths = letters_of(prints)
     growths = lengths[extends] / lengths[decided.extended[extends]] - 1
     errors = new_errors(stream.texts, prints, decided)
@@ -119,8 +115,7 @@ def letters_of(prints: Fingerprints) -> npt.NDArray[np.float64]:
 
 def shingle_sets(texts: Sequence[str], rows: set[int]) -> dict[int, set[int]]:
     """Distinct shingles of the scheme as shipped, by row."""
-    chosen, normaliser = SETTING.minhash, Normaliser(Fingerprint())
-    assert isinstance(chosen, Minhash)
+    chosen, normaliser = SETTING.settings.minhash, Normaliser(SETTING.settings.fingerprint)
     sizes = chosen.shingle_characters_wide, chosen.shingle_characters_narrow
     return {
         row: set(shingle_characters(compared(normaliser.characters([texts[row]])), *sizes).hashes.tolist())

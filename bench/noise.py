@@ -25,9 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.conditions import machine, read_lines
-from bench.named_settings import Setting, parse
-from bench.scoring import near_pairs
-from streamer.evaluation.scores import pairs_flagged
+from bench.named_settings import NAMED, Setting
+from streamer.evaluation.scores import near_pairs, pairs_flagged
 from streamer.fingerprint.scheme import scheme_for
 
 Kind = Literal["misread", "words", "letters"]
@@ -72,14 +71,13 @@ def measure(texts: Sequence[str], kind: Kind, levels: Sequence[int], setting: Se
     """The recall of copies at each level, and the number of pairs of different documents that are flagged."""
     generator = random.Random(SEED)
     stock = sorted({part for text in texts for part in (text.split() if kind == "words" else text) if part.isalnum()})
-    banding = setting.parameters.banding
     hasher = scheme_for(setting.settings)
     of_texts = hasher.fingerprint(texts)
     recalls = []
     for level in levels:
         copies = hasher.fingerprint([noisy(text, kind, level / 100, stock, generator) for text in texts])
         recalls.append(float(pairs_flagged(of_texts, copies, setting.parameters).mean()))
-    return recalls, len(near_pairs(of_texts, setting.distance_max, banding).later)
+    return recalls, len(near_pairs(of_texts, setting.parameters))
 
 
 @click.command(help=__doc__)
@@ -87,12 +85,15 @@ def measure(texts: Sequence[str], kind: Kind, levels: Sequence[int], setting: Se
 @click.option("--kind", type=click.Choice(get_args(Kind)), default="misread", show_default=True)
 @click.option("--letters", type=click.IntRange(min=10), help="Take pieces of this length.")
 @click.option("--documents", "count", type=click.IntRange(min=2), default=400, show_default=True)
-@click.option(
-    "--setting", "names", multiple=True, default=("default", "ocr"), help="Name of a setting; may be repeated."
-)
+@click.option("--setting", "settings", multiple=True, default=("default", "ocr"), type=NAMED, help="May be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of tables.")
 def main(
-    folders: tuple[Path, ...], kind: Kind, letters: int | None, count: int, names: tuple[str, ...], as_json: bool
+    folders: tuple[Path, ...],
+    kind: Kind,
+    letters: int | None,
+    count: int,
+    settings: tuple[Setting, ...],
+    as_json: bool,
 ) -> None:
     results = []
     for folder in folders:
@@ -100,10 +101,10 @@ def main(
         table = Table(title=f"{folder.name}, {kind}: {len(texts)} documents, recall", title_justify="left")
         for column in ("setting", *(f"{level} %" for level in LEVELS), "others"):
             table.add_column(column, justify="left" if column == "setting" else "right")
-        for name in names:
-            recalls, others = measure(texts, kind, LEVELS, parse(name))
-            results.append({"set": folder.name, "setting": name, "recall": recalls, "others": others})
-            table.add_row(name, *(f"{share:.3f}" for share in recalls), str(others))
+        for setting in settings:
+            recalls, others = measure(texts, kind, LEVELS, setting)
+            results.append({"set": folder.name, "setting": setting.name, "recall": recalls, "others": others})
+            table.add_row(setting.name, *(f"{share:.3f}" for share in recalls), str(others))
         if not as_json:
             Console(width=150).print(table)
     if as_json:

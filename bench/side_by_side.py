@@ -19,7 +19,7 @@ from rich.progress import track
 
 from bench.accuracy import AllPairs, Labelled, Stream, figures, open_sets
 from bench.conditions import PROGRESS, machine
-from bench.named_settings import Setting, parse
+from bench.named_settings import NAMED, Setting
 from bench.peers import PEERS, SCHEMES, task_of
 from streamer.evaluation.scores import Scores
 from streamer.settings.presets import METHOD_PRESETS
@@ -48,23 +48,23 @@ class Cell:
         }
 
 
-def cells(each: Stream | Labelled, settings: dict[str, Setting], peers: Sequence[str]) -> Iterator[Cell]:
-    """The column of one set: settings by their names, then peers."""
+def cells(each: Labelled, settings: Sequence[Setting], peers: Sequence[str]) -> Iterator[Cell]:
+    """The column of one set: settings, then peers."""
     is_stream = isinstance(each, Stream)
-    for name, setting in track(settings.items(), description=each.name, console=PROGRESS):
-        yield Cell(name, each.name, is_stream, each.run(setting, "disk", setting.distance_max).scores)
+    for setting in track(settings, description=each.name, console=PROGRESS):
+        yield Cell(setting.name, each.name, is_stream, each.run(setting).scores)
     for peer in track(peers, description=f"{each.name}, peers", console=PROGRESS):
         yield Cell(f"peer: {peer}", each.name, is_stream, peer_score(each, peer))
 
 
-def peer_score(each: Stream | Labelled, peer: str) -> Scores:
+def peer_score(each: Labelled, peer: str) -> Scores:
     """How a peer decides on a stream, or on every pair by itself."""
-    asked = task_of(each.texts, load(None, SCHEMES["simhash"], {}))
-    if isinstance(each, Stream):
-        originals, _ = PEERS[peer](each.texts, asked)
-        return each.judge(originals, "unique")
-    pairs = zip(each.texts, each.other_texts, strict=True)
-    return each.judge(np.array([PEERS[peer](pair, asked)[0][1] == 0 for pair in pairs], np.bool_))
+    texts, others = ([document.text for document in side or ()] for side in (each.whole.documents, each.whole.others))
+    asked = task_of(texts, load(None, SCHEMES["simhash"], {}))
+    if not others:
+        return each.judge(PEERS[peer](texts, asked)[0], "unique")
+    pairs = zip(texts, others, strict=True)
+    return each.judge(np.array([PEERS[peer](pair, asked)[0][1] for pair in pairs], np.int64), "unique")
 
 
 def table(found: Sequence[Cell]) -> str:
@@ -81,14 +81,10 @@ def table(found: Sequence[Cell]) -> str:
 
 @click.command(help=__doc__)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--setting", "names", multiple=True, default=_METHODS, help="A setting, or a preset's name.")
+@click.option("--setting", "settings", multiple=True, default=_METHODS, type=NAMED, help="May be repeated.")
 @click.option("--peer", "peers", multiple=True, default=tuple(PEERS), type=click.Choice(list(PEERS)))
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of a table.")
-def main(folders: tuple[Path, ...], names: tuple[str, ...], peers: tuple[str, ...], as_json: bool) -> None:
-    try:
-        settings = {name: parse(name) for name in names}
-    except ValueError as problem:
-        raise click.BadParameter(str(problem)) from problem
+def main(folders: tuple[Path, ...], settings: tuple[Setting, ...], peers: tuple[str, ...], as_json: bool) -> None:
     found: list[Cell] = []
     for folder in folders:
         for each in open_sets(folder):

@@ -70,10 +70,10 @@ def outcomes(streams: list[Stream], classic: Setting, directory: Path) -> Iterat
     for number, (name, words) in enumerate(track(lists().items(), console=PROGRESS)):
         file = directory / f"{number}.txt"
         file.write_text("\n".join(words) + "\n", encoding="utf-8")
-        fingerprint = classic.fingerprint.model_copy(update={"stop_words": str(file) if words else None})
-        setting = replace(classic, fingerprint=fingerprint)
+        settings = classic.settings.replaced(fingerprint={"stop_words": str(file) if words else None})
+        setting = replace(classic, settings=settings)
         for stream in streams:
-            found = stream.run(setting, "disk", setting.distance_max).scores
+            found = stream.run(setting).scores
             yield Outcome(name, len(words), stream.name, found.false_duplicates, found.recall.value)
 
 

@@ -362,7 +362,8 @@ class Index(AbstractContextManager["Index"]):
     def judged(self, entries: Entries, distance_max: int | None = None, limit: int = 10) -> list[list[Judged]]:
         """Entries near each document, nearest and earliest first, and why each makes it a duplicate or not; writes nothing.
 
-        Judges by the rule that `admit` applies, as if each document came next. Ids and lengths count as there.
+        Judges by the rule that `admit` applies, as if each document came next. Ids and lengths count as there. Fingerprints
+        of entries may have their frames with them, as stored; others get those of their hosts.
 
         distance_max  as in `query`
         limit         most entries per document
@@ -395,14 +396,26 @@ class Index(AbstractContextManager["Index"]):
         stored = self._opened.read(lambda session: documents.read(session.transaction, asked, session.words))
         return [stored.get(number) for number in numbers]
 
-    def forget(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
+    def forget(
+        self, ids: Collection[str], progress: Callable[[int], None] = ignored, *, dry_run: bool = False
+    ) -> list[Document]:
         """Remove the documents with these ids, so that near-duplicates are unique again; returns those removed.
 
         Verdicts stay: the journal still answers for every position, and still names a forgotten original. Unless
         insert = "unique", an original takes along its duplicates, which requires a scan of all later documents.
-        `progress` receives the number of documents examined so far. Raises IndexFullError, IndexDamagedError.
+        `progress` receives the number of documents examined so far. With `dry_run` nothing changes. Raises IndexFullError,
+        IndexDamagedError.
         """
-        return forget.forget(self._opened, frozenset(ids), progress)
+        return forget.forget(self._opened, frozenset(ids), progress, dry_run=dry_run)
+
+    def forget_streams(
+        self, streams: Collection[str], progress: Callable[[int], None] = ignored, *, dry_run: bool = False
+    ) -> int:
+        """Remove all that these streams delivered, as `forget` does, also what was given back; returns how many documents.
+
+        It scans all documents, and removes them in several transactions. A killed call goes on by another one.
+        """
+        return forget.forget_streams(self._opened, frozenset(streams), progress, dry_run=dry_run)
 
     def find(self, ids: Collection[str]) -> list[Document]:
         """Documents with one of these ids, oldest first, even if forgotten, or expired and still in the log."""

@@ -48,9 +48,14 @@ def within(session: ReadSession, lookup: NearLookup, limit: int) -> Matches:
 
 def judged(session: ReadSession, entries: Entries, distance_max: int, limit: int) -> list[list[Judged]]:
     """Implementation of `Index.judged`."""
-    entries = stored_form(entries, session.parameters)
-    # The host's sample has taken the page in already.
-    entries = with_frames(session, entries, np.arange(len(entries)), are_known=True)
+    fingerprints, words = entries.fingerprints, session.parameters.words
+    if fingerprints.shape[1:] == (session.words,) and session.words > words:
+        entries = stored_form(replace(entries, fingerprints=fingerprints[:, :words]), session.parameters)
+        entries = replace(entries, fingerprints=fingerprints)
+    else:
+        entries = stored_form(entries, session.parameters)
+        # The host's sample has taken the page in already.
+        entries = with_frames(session, entries, np.arange(len(entries)), are_known=True)
     chunk = prepared_whole(entries, session.parameters)
     chunk = replace(chunk, lookup=lookup_of(entries.fingerprints[chunk.near], session.parameters, distance_max))
     found, by_id = gather(session, chunk, by_look=False), documents.are_given_back(session.visibility, entries.ids)

@@ -1,6 +1,6 @@
 """`streamer index`: tools for the index. Each is safe while a service runs, or refuses to run.
 
-Exit codes: docs/index-tools.md; 1: `check` failed, or `query --id` or `forget` has no such document.
+Exit codes: docs/index-tools.md; 1: `check` failed, or `query --id` or `forget` knows no such document or source.
 """
 
 import sys
@@ -354,34 +354,70 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 
 
 @index_group.command("forget")
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, metavar="[ID...]")
+@click.option("--source", metavar="NAME", help="All that one input delivered: a topic, or a file as in verdicts.")
+@click.option("--dry-run", is_flag=True, help="Change nothing: show what would leave.")
 @options.settings_and_json
-def forget(settings: Settings, ids: Sequence[str]) -> None:
-    """Remove documents by ID from the index.
+def forget(settings: Settings, ids: Sequence[str], source: str | None, dry_run: bool) -> None:
+    """Remove documents by ID, or all of a --source, from the index.
 
     Later near-duplicates of them are unique again; earlier verdicts stay. Unless index.insert = "unique", the duplicates of
     a removed original leave with it.
     """
+    if bool(ids) == (source is not None):
+        raise click.UsageError("give either IDs or --source")
+    options.log_as_set(settings, "info")
+    if source is None:
+        _forget_ids(settings, ids, dry_run=dry_run)
+    else:
+        _forget_source(settings, source, dry_run=dry_run)
+
+
+def _forget_ids(settings: Settings, ids: Sequence[str], *, dry_run: bool) -> None:
     import structlog
 
     from streamer.explain.positions import position_text
     from streamer.index_admin import tables, tools
     from streamer.records.decode import bounded_id
 
-    options.log_as_set(settings, "info")
     asked = [bounded_id(each) for each in ids]
-    with tools.open_for_writing(settings) as index:
+    with tools.open_to_forget(settings, dry_run=dry_run) as index:
         with tables.progress_bar("searching ids", _entries(index)) as progress:
-            documents = index.forget(asked, progress)
+            documents = index.forget(asked, progress, dry_run=dry_run)
         names = index.stream_names()
     log = structlog.get_logger(__name__)
     forgotten = []
     for document in documents:
         position = position_text(document.position, names)
-        log.info("forgotten", id=document.id, position=position, number=document.number)
         forgotten.append({"id": document.id, "position": position, "number": document.number})
+        if not dry_run:
+            log.info("forgotten", id=document.id, position=position, number=document.number)
     missing = sorted(set(asked) - {document.id for document in documents})
-    show({"forgotten": forgotten, "not_found": missing}, f"forgotten: {len(forgotten):,}")
+    answer = {"forgotten": forgotten, "not_found": missing, "dry_run": dry_run}
+    show(answer, _counted(len(forgotten), dry_run=dry_run))
     if missing:
         click.echo(f"no indexed document has the id {', '.join(missing)}", err=True)
         sys.exit(EXIT_NO)
+
+
+def _forget_source(settings: Settings, source: str, *, dry_run: bool) -> None:
+    import structlog
+
+    from streamer.index_admin import tables, tools
+
+    with tools.open_to_forget(settings, dry_run=dry_run) as index:
+        names = tools.source_names(index)
+        streams = [stream for stream, name in names.items() if source in (stream, name)]
+        if not streams:
+            click.echo(tools.unknown_source(source, names), err=True)
+            sys.exit(EXIT_NO)
+        with tables.progress_bar("searching documents", _entries(index)) as progress:
+            count = index.forget_streams(streams, progress, dry_run=dry_run)
+    if not dry_run:
+        structlog.get_logger(__name__).info("forgotten", source=source, streams=streams, documents=count)
+    answer = {"source": source, "streams": streams, "forgotten": count, "dry_run": dry_run}
+    show(answer, _counted(count, dry_run=dry_run))
+
+
+def _counted(count: int, *, dry_run: bool) -> str:
+    return f"{'would be forgotten' if dry_run else 'forgotten'}: {count:,}"

@@ -16,9 +16,6 @@ from streamer.errors import InputUnreadable, NoDocuments, SettingsError
 from streamer.settings.presets import METHOD_PRESETS
 from streamer.settings.settings import Settings, idle_line, without_use
 
-REPORT_COLUMNS = 190
-"""Width of a table in a file or pipe."""
-
 
 class _FiniteRange(click.FloatRange):
     """A range without infinity and `nan`, which passes every comparison."""
@@ -223,6 +220,7 @@ def calibrate(
     from streamer.evaluation.report import recommendation, trial_table
     from streamer.evaluation.sample import read_documents
     from streamer.evaluation.sets import read_pairs
+    from streamer.explain.plain_table import PIPE_COLUMNS, PipeConsole
     from streamer.text.normalisation import Normaliser
 
     if not files and pairs_file is None:
@@ -243,7 +241,8 @@ def calibrate(
         sample = labelled_sample(documents_read or pairs.documents, pairs, normaliser)
     tried = list(trials(methods, sample))
     advised = best(tried, false_per_million)
-    Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, advised))
+    console = Console(stderr=True) if sys.stderr.isatty() else PipeConsole(stderr=True, width=PIPE_COLUMNS)
+    console.print(trial_table(tried, advised))
     for line in recommendation(tried, advised, len(sample.documents), pairs_file, false_per_million):
         click.echo(f"# {line}")
     click.echo(fragment(advised.settings), nl=False)

@@ -49,16 +49,21 @@ AS_JSON = "streamer.as_json"
 
 
 def show(content: object, table: RenderableType, *, soft_wrap: bool = True) -> None:
-    """Print a command's result, as JSON if it has the option --json, else as a table: in a file or pipe as wide as its words.
+    """Print a command's result, as JSON if it has the option --json, else as a table: in a file or pipe as wide as its words,
+    and at most PIPE_COLUMNS.
 
-    soft_wrap  whether lines may exceed the terminal
+    soft_wrap  whether lines outside of tables may exceed the terminal
     """
+    # Reading options needs no tables.
+    from streamer.explain.plain_table import PIPE_COLUMNS, PipeConsole
+
     if wants_json():
         click.echo(json_text(content))
     else:
-        console = Console()
-        if not sys.stdout.isatty():
-            console.width = Measurement.get(console, console.options.update(max_width=_ANY_COLUMNS), table).maximum
+        console = Console() if sys.stdout.isatty() else PipeConsole()
+        if isinstance(console, PipeConsole):
+            needed = Measurement.get(console, console.options.update(max_width=_ANY_COLUMNS), table).maximum
+            console.width = min(needed, PIPE_COLUMNS)
         console.print(table, soft_wrap=soft_wrap, highlight=False)
 
 

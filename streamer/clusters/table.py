@@ -4,9 +4,8 @@ A duplicate joins the cluster that its original is in by then. Every other docum
 was given back leaves its cluster.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ from typing import Any
 import orjson
 
 from streamer.clusters.keep import Rank
+from streamer.delivered.temporary import Connection, temporary
 from streamer.errors import OutputUnwritable
 
-# No journal: the file is deleted at its end, and nothing reads it after a crash.
+_CACHE_KIB = 16_384
 _SCHEMA = """
-PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -16384;
 CREATE TABLE document (
     number INTEGER PRIMARY KEY, root INTEGER NOT NULL, output INTEGER, shown TEXT NOT NULL,
     length REAL NOT NULL DEFAULT 1, replaced INTEGER NOT NULL DEFAULT 0,
@@ -73,9 +72,8 @@ class ClusterTable:
     {'documents': 2, 'clusters': 1, 'duplicates': 1, 'largest': 2, 'best': 1}
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        connection.row_factory = sqlite3.Row
         connection.executescript(_SCHEMA)
 
     def add(self, documents: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
@@ -101,7 +99,8 @@ class ClusterTable:
         """
         self._connection.create_function("rank_of", 3, rank, deterministic=True)
         self._connection.execute(_CHOOSE)
-        return dict(self._connection.execute(_COUNTS).fetchone())
+        counts = self._connection.execute(_COUNTS)
+        return dict(zip((name for name, *_ in counts.description), counts.fetchone(), strict=True))
 
     def clusters(self) -> Iterator[tuple[str, str, int, str, Iterator[str]]]:
         """Clusters with two documents or more, and roots that name another document, in root order.
@@ -124,16 +123,12 @@ class ClusterTable:
 def opened(path: Path) -> Iterator[ClusterTable]:
     """An empty table in a file, which is deleted at the end. Raises OutputUnwritable."""
     try:
-        path.unlink(missing_ok=True)
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        with temporary(path, "the table of clusters", _CACHE_KIB) as connection:
             yield ClusterTable(connection)
-    except (OSError, sqlite3.Error) as problem:
+    except OSError as problem:
         raise OutputUnwritable(
-            f"{path.parent}: the clusters cannot be written: {problem}. Mend that and start again."
+            f"{path.parent}: the clusters cannot be written: {problem}. Remove the cause and start again."
         ) from problem
-    finally:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
 
 
 def _parameters(output: int, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,9 @@ offsets. Who knows more about a position adds a table with the same rows. Only t
 """
 
 import gc
-import sqlite3
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ import numpy.typing as npt
 import orjson
 
 from index import Position, Verdict
-from streamer.errors import OutputUnwritable
+from streamer.delivered.temporary import Connection, temporary
 from streamer.explain.positions import position_text
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.records.output_headers import OutputHeaders
@@ -56,8 +55,7 @@ NAMING = any_of(verdict for verdict in Verdict if verdict.names_original)
 STANDING = any_of(verdict for verdict in Verdict if verdict.stands_for_itself)
 """SQL lists: verdicts that name an original, and that stand for themselves."""
 
-# No journal: the file is deleted at its end, and nothing reads it after a crash.
-_PRAGMAS = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
+_CACHE_KIB = 65_536
 _SCHEMA = """
 CREATE TABLE output (
     row INTEGER PRIMARY KEY, times INTEGER, verdict INTEGER, reason TEXT, distance INTEGER, by_similarity INTEGER,
@@ -87,7 +85,7 @@ class Table:
     (7, None, 'pages/1/7')
     """
 
-    def __init__(self, connection: sqlite3.Connection, extent: Extent) -> None:
+    def __init__(self, connection: Connection, extent: Extent) -> None:
         self._connection, self._names = connection, extent.names
         self.sources = list({**extent.end, **extent.committed})
         """Sources in row order."""
@@ -96,7 +94,7 @@ class Table:
         """Each source's first row, and the row after the last one."""
         self._numbers = {source: number for number, source in enumerate(self.sources)}
         connection.create_function("place", 1, self.text, deterministic=True)
-        self.execute(_PRAGMAS + _SCHEMA)
+        self.execute(_SCHEMA)
         self.insert("source", zip(range(len(self.sources)), self.firsts, self.firsts[1:], strict=False))
 
     def row(self, position: Position | None) -> int | None:
@@ -184,18 +182,10 @@ def opened(path: Path, extent: Extent) -> Iterator[Table]:
     # Rows come and go by the thousand. The collector need not look through all modules each time.
     gc.freeze()
     try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        with temporary(path, "the table of what was delivered", _CACHE_KIB) as connection:
             yield Table(connection, extent)
-    except sqlite3.Error as problem:
-        if problem.sqlite_errorcode == sqlite3.SQLITE_ERROR:
-            raise
-        raise OutputUnwritable(
-            f"{path.parent}: the table of what was delivered cannot be written: {problem}."
-        ) from problem
     finally:
         gc.unfreeze()
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
 
 
 def text_bytes(text: str | None) -> bytes | None:

@@ -31,8 +31,11 @@ SIMILARITY_BARS = 50
 EXAMPLES_MAX, SHOWN_MAX = 10, 3
 """Largest losses that are named, for machines and in the table."""
 
-_FIGURES = ("duplicate if", "precision", "recall", "F1", "false/million", "CPU us")
+_FIGURES = ("duplicate if", "precision", "recall", "F1", "false per million", "CPU us")
 """Columns of `_figures`."""
+
+_INTERVALS = _FIGURES[1:5]
+"""Those that fold."""
 
 LOST = "lost of 10,000 sentences"
 
@@ -103,7 +106,10 @@ def table(evaluations: Sequence[Evaluation]) -> RenderableType:
         "95% confidence intervals: Wilson for precision and recall, bootstrap for F1. CPU: microseconds per document."
     )
     figures_shown = (*_FIGURES, "extends", "new p50, p95, p99, worst", LOST)
-    rows = PlainTable("set", "setting", *figures_shown, ids=("set", _FIGURES[0]), right=figures_shown[1:], title=title)
+    folding = {*_INTERVALS, *figures_shown[len(_FIGURES) + 1 :]}
+    rows = PlainTable(
+        "set", "setting", *figures_shown, ids=("set",), right=figures_shown[1:], folding=folding, title=title
+    )
     most: list[str] = []
     for each in evaluations:
         figures = _figures(each.parameters, each.scores, each.cpu_us_per_document, lower_bound=each.lower_bound)
@@ -118,8 +124,8 @@ def table(evaluations: Sequence[Evaluation]) -> RenderableType:
 def trial_table(tried: Sequence[Trial], chosen: Trial) -> PlainTable:
     """Each method's best threshold, and the chosen one."""
     title = "95% confidence intervals. CPU: microseconds per document. * recommended"
-    names = ("", "fingerprints", "duplicate if")
-    rows = PlainTable(*names[:2], *_FIGURES, LOST, ids=names, right=(*_FIGURES[1:], LOST), title=title)
+    names, right = ("", "fingerprints"), (*_FIGURES[1:], LOST)
+    rows = PlainTable(*names, *_FIGURES, LOST, ids=names, right=right, folding=(*_INTERVALS, LOST), title=title)
     for name in dict.fromkeys(trial.name for trial in tried):
         of_name = [trial for trial in tried if trial.name == name]
         highest = max(of_name, key=lambda trial: trial.scores.f1.value)

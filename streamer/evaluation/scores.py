@@ -1,7 +1,7 @@
 """Accuracy against known truth: distances, scores, intervals."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -116,14 +116,32 @@ def nearest_distances(fingerprints: Fingerprints, parameters: Parameters) -> npt
     Brute force, even over pairs that no index compares: for pictures only.
     """
     nearest = np.full(len(fingerprints), unreachable(parameters), np.int64)
+    for row, _, distances in _earlier_distances(fingerprints, parameters):
+        nearest[row] = distances.min()
+    return nearest
+
+
+def near_pairs(fingerprints: Fingerprints, parameters: Parameters) -> list[tuple[int, int]]:
+    """Rows of every later and earlier document within the limit, whether an index compares them or not. Brute force."""
+    limit = limit_of(parameters)
+    return [
+        (row, earlier)
+        for row, rows, distances in _earlier_distances(fingerprints, parameters)
+        for earlier in rows[distances <= limit].tolist()
+    ]
+
+
+def _earlier_distances(
+    fingerprints: Fingerprints, parameters: Parameters
+) -> Iterator[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Each comparable row that has earlier ones of its kind, those rows, and the distances to them."""
     for kind in (Kind.NEAR, Kind.EXACT):
         rows = np.flatnonzero(fingerprints.kinds == kind)
         for place in range(1, len(rows)):
             repeated = np.full(place, rows[place])
-            nearest[rows[place]] = pair_distances(
-                fingerprints.rows(repeated), fingerprints.rows(rows[:place]), parameters
-            ).min()
-    return nearest
+            earlier = rows[:place]
+            distances = pair_distances(fingerprints.rows(repeated), fingerprints.rows(earlier), parameters)
+            yield int(rows[place]), earlier, distances
 
 
 def longer_rows(left: Fingerprints, right: Fingerprints, longer: Longer | None) -> npt.NDArray[np.bool_]:

@@ -12,7 +12,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index import Decided, Document, Index, Kind, Match, Parameters, Source, errors, minhash, room_of, second_look
+from index import (
+    Decided,
+    Document,
+    Index,
+    Kind,
+    Match,
+    Parameters,
+    Source,
+    errors,
+    minhash,
+    plain_source,
+    room_of,
+    second_look,
+)
 from index.tools import Age, BucketSizes, Finding, readers, survey
 from streamer.errors import SettingsError
 from streamer.explain.positions import place_as_json, position_text, time_text
@@ -23,6 +36,9 @@ from streamer.fingerprint.scheme import Scheme, key_for, knows_key
 from streamer.records.decode import bounded_id
 from streamer.service.wiring import open_with_scheme, usable_directory
 from streamer.settings.settings import Settings
+
+SOURCES_SHOWN = 20
+"""Most names of inputs in a message."""
 
 GROWTH_ROWS_MIN = 10_000
 """A smaller index is mostly what every index has."""
@@ -57,6 +73,27 @@ def open_for_writing(settings: Settings) -> Index:
         parameters = index.parameters
     with usable_directory(settings):
         return Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max)
+
+
+def open_to_forget(settings: Settings, *, dry_run: bool) -> Index:
+    """Open the existing index to forget documents, or to see which. Raises NeardupIndexError, SettingsError."""
+    return open_for_reading(settings) if dry_run else open_for_writing(settings)
+
+
+def source_names(index: Index) -> dict[str, str]:
+    """Names of all inputs by stream, without the streams of what was given back."""
+    return {
+        stream: name
+        for stream, name in index.stream_names().items()
+        if plain_source(Source(stream, 0)).stream == stream
+    }
+
+
+def unknown_source(source: str, names: Mapping[str, str]) -> str:
+    """What to say about a source that is none of these `names`."""
+    known = sorted({name or stream for stream, name in names.items()})
+    shown = [*known[:SOURCES_SHOWN], *([f"{len(known) - SOURCES_SHOWN:,} more"] if len(known) > SOURCES_SHOWN else [])]
+    return f"no source of this index has the name {source}; it has {', '.join(shown) or 'none'}"
 
 
 def open_to_decide(settings: Settings) -> tuple[Index, Scheme]:

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from index.entry import Kind, Verdict
+from index.decide import forget
+from index.entry import Insert, Kind, Position, Verdict
 from index.index import Index, internals_of
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from tests.support.answers import answers_of
-from tests.support.entries import Row, ends_of, entries_of
+from tests.support.entries import TWO, Row, ends_of, entries_of
 from tests.support.index_process import DOCUMENTS, rows_of
 from tests.support.index_process import PARAMETERS as PROCESS_PARAMETERS
 from tests.support.indexes import MAP_BYTES_MAX, everything, filled, looked_at, mixed_rows, opened, wrong
@@ -87,6 +88,92 @@ def test_what_enters_between_the_last_look_and_the_removal_is_forgotten_too(
         monkeypatch.setattr(internals_of(index).store, "write", late)
         assert [document.number for document in index.forget(["a"])] == [0, 1]
         assert index.statistics().entries == 0
+
+
+STREAMS = [
+    Row(0, 0, id="a"),
+    Row(1, 1, TWO, id="b"),
+    Row(1, FAR, id="c"),
+    Row(2, FAR + 1, TWO, id="d"),
+    Row(3, 2**64 - 1, TWO, id="e"),
+    Row(2, 2**64 - 2, id="f"),
+    Row(4, 0xAAAA_AAAA_AAAA_AAAA, TWO, id="a"),
+]
+"""Of a stream `a` and `c` with duplicates from another one, `f` as a duplicate, and an id that the other one has too."""
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 3, 1_000])
+def test_what_one_stream_delivered_is_forgotten_with_its_duplicates_from_elsewhere(
+    rows_at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forget, "ROWS_AT_ONCE", rows_at_once)
+    with opened(tmp_path, Parameters(insert="root", root=NEAR_ROOT)) as index:
+        admit(index, *STREAMS)
+        before = everything(index)
+        assert index.forget_streams(["stream-one", "nobody"], dry_run=True) == 5
+        assert everything(index) == before
+        assert index.forget_streams(["stream-one", "nobody"]) == 5
+        assert index.forget_streams(["stream-one"]) == index.forget_streams(["nobody"]) == 0
+        assert index.statistics().forgotten == 5
+        late = [Row(10, 0), Row(11, FAR), Row(12, 2**64 - 1), Row(13, 0xAAAA_AAAA_AAAA_AAAA)]
+        assert admit(index, *late) == [Verdict.UNIQUE, Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.DUPLICATE]
+    assert wrong(tmp_path) == {}
+
+
+def test_a_stream_of_an_index_with_unique_documents_only_is_forgotten(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        admit(index, *STREAMS)
+        assert index.forget_streams(["stream-two"]) == 2
+        assert [document.id for document in index.find(["a", "c", "e"]) if index.forget([document.id])] == ["a", "c"]
+    assert wrong(tmp_path) == {}
+
+
+def test_what_was_given_back_to_a_stream_is_forgotten_with_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        dropped = Row(1, 1, id="b")
+        admit(index, Row(0, 0, TWO, id="a"), dropped)
+        assert index.give_back(entries_of([dropped])).all()
+        index.settle([Position(dropped.source, dropped.offset)])
+        assert index.forget_streams(["stream-one"]) == 1
+        assert admit(index, Row(9, 1)) == [Verdict.DUPLICATE]
+        assert index.forget_streams(["stream-two"]) == 1
+        assert admit(index, Row(10, 1)) == [Verdict.UNIQUE]
+    assert wrong(tmp_path) == {}
+
+
+def test_a_stream_is_forgotten_whole_after_a_failure_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forget, "ROWS_AT_ONCE", 2)
+    with opened(tmp_path, Parameters(insert="root", root=NEAR_ROOT)) as index:
+        admit(index, *STREAMS)
+        write, calls = internals_of(index).store.write, iter([True, False])
+
+        def failing(operation: Callable[[Transaction], object], committed: Callable[[], None]) -> object:
+            if not next(calls):
+                raise OSError("no space")
+            return write(operation, committed)
+
+        monkeypatch.setattr(internals_of(index).store, "write", failing)
+        with pytest.raises(OSError, match="no space"):
+            index.forget_streams(["stream-one"])
+        monkeypatch.setattr(internals_of(index).store, "write", write)
+        assert index.statistics().forgotten == 2
+        assert index.forget_streams(["stream-one"]) == 3
+    assert wrong(tmp_path) == {}
+
+
+@pytest.mark.parametrize("insert", ["unique", "root"])
+def test_a_dry_run_says_which_documents_would_go_and_changes_nothing(insert: Insert, tmp_path: Path) -> None:
+    root = NEAR_ROOT if insert == "root" else None
+    with opened(tmp_path, Parameters(insert=insert, root=root)) as index:
+        admit(index, *STREAMS)
+        before = everything(index)
+        expected = index.forget(["a"], dry_run=True)
+        assert everything(index) == before
+        assert index.forget(["a"]) == expected
+        assert [each.id for each in expected] == (["a", "a"] if insert == "unique" else ["a", "b", "a"])
+        assert index.forget(["a"], dry_run=True) == []
 
 
 def test_documents_are_found_by_their_ids_oldest_first(tmp_path: Path) -> None:

@@ -218,6 +218,10 @@ def test_a_query_of_simhash_looks_as_far_as_it_is_told(simhash_index: Path) -> N
         (["--set", "minhash.bins=64", "query", "--text", "a"], 78, "fingerprint.bins: stored 128, asked 64"),
         (["--set", "fingerprint.scheme=simhash", "query", "--text", "a"], 78, "scheme: stored minhash, asked simhash"),
         (["forget", "nobody"], 1, "has the id nobody"),
+        (["forget", "--dry-run", "nobody"], 1, "has the id nobody"),
+        (["forget"], 2, "give either IDs or --source"),
+        (["forget", "a", "--source", "corpus.jsonl"], 2, "give either IDs or --source"),
+        (["forget", "--source", "nobody"], 1, "no source of this index has the name nobody; it has /"),
         (["compact"], 2, "either DIRECTORY or --in-place"),
         (["rebuild", "somewhere"], 2, "give one of FILES, --topics, --export"),
         (["export", "/nonexistent/export.jsonl"], 73, "No such file or directory"),
@@ -238,7 +242,14 @@ def test_what_cannot_be_done_says_so_by_words_and_exit_code(
 
 
 def test_where_there_is_no_index_nothing_is_made(tmp_path: Path) -> None:
-    for command in (["stats"], ["check"], ["query", "--text", "a"], ["forget", "a"], ["compact", "--in-place"]):
+    for command in (
+        ["stats"],
+        ["check"],
+        ["query", "--text", "a"],
+        ["forget", "a"],
+        ["forget", "--source", "a"],
+        ["compact", "--in-place"],
+    ):
         done = run("index", "--directory", tmp_path / "none", *command)
         assert done.code == 66, done.err
     assert not (tmp_path / "none").exists()
@@ -313,6 +324,41 @@ def test_a_forgotten_document_is_logged_and_its_copies_are_unique_again(index: P
             "filter", tmp_path / "again.jsonl", "--out", tmp_path / f"out {directory.name}", "--index", directory
         )
         assert (totals["unique"], totals["duplicate"]) == (1, 0)
+
+
+def test_all_that_one_file_delivered_is_forgotten_and_another_file_keeps_its_own(
+    index: Path, corpus: Path, tmp_path: Path
+) -> None:
+    other, again = tmp_path / "other.jsonl", tmp_path / "again.jsonl"
+    third = " ".join(f"third{number}" for number in range(60))
+    lines = [orjson.dumps({"id": id_, "text": text}) + b"\n" for id_, text in (("copy 2", TEXT), ("third", third))]
+    other.write_bytes(b"".join(lines))
+    totals = told("filter", other, "--out", tmp_path / "out", "--index", index)
+    assert (totals["unique"], totals["duplicate"]) == (1, 1)
+    before, forget = contents_of(index), ("--set", "observe.log_format=json", "index", "--directory", index, "forget")
+    asked = told(*forget, "--source", corpus, "--dry-run")
+    assert (asked["source"], asked["forgotten"], asked["dry_run"]) == (str(corpus), 3, True)
+    assert contents_of(index) == before
+    assert "would be forgotten: 3" in run(*forget, "--source", corpus, "--dry-run").out
+    # A service may have the index open.
+    with looked_at(index):
+        done = run_apart(*forget, "--source", corpus, "--json")
+    assert json.loads(done.out) == asked | {"dry_run": False}
+    (line,) = [json.loads(each) for each in done.err.splitlines() if each.startswith("{")]
+    assert (line["event"], line["source"], line["documents"]) == ("forgotten", str(corpus), 3)
+    assert told(*forget, "--source", asked["streams"][0])["forgotten"] == 0
+    assert told("index", "--directory", index, "check")["sound"] is True
+    texts = (TEXT, OTHER, SHORT, third)
+    again.write_bytes(b"".join(orjson.dumps({"id": str(row), "text": text}) + b"\n" for row, text in enumerate(texts)))
+    totals = told("filter", again, "--out", tmp_path / "out", "--index", index)
+    assert (totals["unique"], totals["duplicate"]) == (3, 1)
+
+
+def test_a_dry_run_of_forgetting_by_id_says_what_would_go(index: Path) -> None:
+    before = contents_of(index)
+    asked = told("index", "--directory", index, "forget", "a", "--dry-run")
+    assert contents_of(index) == before
+    assert told("index", "--directory", index, "forget", "a") == asked | {"dry_run": False}
 
 
 def test_an_index_rebuilt_from_files_with_other_settings_is_switched_to(

@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 import lmdb
 import pytest
+from rich.cells import cell_len
 
 from index.tools.backup import remove_unused
 from streamer.cli.outputs import AS_JSON, NoLeftovers, show
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.explain.plain_table import PlainTable
+from streamer.explain.plain_table import PIPE_COLUMNS, PlainTable
 from tests.support.command_line import run
 from tests.support.indexes import opened
 from tests.support.memory_service import document
@@ -268,13 +269,43 @@ def test_folders_stay_after_success_and_where_delivery_is_in_doubt(
     assert (tmp_path / "index").exists() == stays
 
 
-@pytest.mark.parametrize("soft_wrap", [True, False])
-def test_a_table_in_a_pipe_is_as_wide_as_its_words(soft_wrap: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    id_, host = f"https://site.example/{'page' * 60}", f"{'long' * 20}.example"
-    table = PlainTable("id", "host", "documents", ids=("id", "host"), right=("documents",))
-    table.add_row(id_, host, "1,234")
+def printed(table: PlainTable, capsys: pytest.CaptureFixture[str], *, soft_wrap: bool) -> list[str]:
     with click.Context(click.Command("tables")) as context:
         context.meta[AS_JSON] = False
         show({}, table, soft_wrap=soft_wrap)
-    _, line = capsys.readouterr().out.splitlines()
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("soft_wrap", [True, False])
+def test_a_table_in_a_pipe_is_as_wide_as_its_words(soft_wrap: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    id_, host = f"https://site.example/{'page' * 15}", "long.example"
+    table = PlainTable("id", "host", "documents", ids=("id", "host"), right=("documents",))
+    table.add_row(id_, host, "1,234")
+    _, line = printed(table, capsys, soft_wrap=soft_wrap)
     assert line.split() == [id_, host, "1,234"]
+    assert 90 < len(line) <= PIPE_COLUMNS
+
+
+@pytest.mark.parametrize("soft_wrap", [True, False])
+def test_a_wider_one_loses_the_middle_of_ids_and_no_figure(soft_wrap: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    id_, host = f"https://site.example/{'page' * 60}/12345", f"{'长' * 80}.example"
+    table = PlainTable("id", "host", "documents", "why", ids=("id", "host"), right=("documents",))
+    table.add_row(id_, host, "1,234", "it folds as far as it can")
+    head, first, *others = printed(table, capsys, soft_wrap=soft_wrap)
+    assert head.split() == ["id", "host", "documents", "why"]
+    found_id, found_host, count, *_ = first.split()
+    assert (found_id[:21], found_id[-6:], found_id.count("…")) == (id_[:21], "/12345", 1)
+    assert (found_host[0], found_host[-8:], found_host.count("…")) == ("长", ".example", 1)
+    assert count == "1,234"
+    assert " ".join([first, *others]).split()[3:] == ["it", "folds", "as", "far", "as", "it", "can"]
+    assert max(map(cell_len, (head, first, *others))) <= PIPE_COLUMNS
+
+
+def test_without_room_for_its_figures_each_row_is_a_paragraph(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"figure {number}" for number in range(12)]
+    table = PlainTable("id", *names, ids=("id",), right=names)
+    table.add_row(f"https://site.example/{'page' * 60}", *(f"{number:,}" for number in range(10**8, 10**8 + 12)))
+    lines = printed(table, capsys, soft_wrap=True)
+    assert max(map(len, lines)) <= PIPE_COLUMNS
+    assert "".join(lines[:4]).startswith(f"id  https://site.example/{'page' * 60}")
+    assert [line for line in lines if line.startswith("figure 3")] == ["figure 3  100,000,003"]

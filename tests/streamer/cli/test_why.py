@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from deploy.made_up_site import site
 from tests.support.command_line import Done, run
 
 NOT_FOUND, NO_INDEX, WRONG_SETTING = 1, 66, 78
@@ -47,6 +48,20 @@ def decisions(folder: Path, what: str, *arguments: object) -> list[dict[str, Any
     assert (done.code, done.err) == (0, "")
     found: list[dict[str, Any]] = orjson.loads(done.out)["decisions"]
     return found
+
+
+def test_a_page_of_a_site_with_a_template_is_explained_by_its_own_text(tmp_path: Path) -> None:
+    lines = [
+        orjson.dumps({"id": f"page-{number}", "text": text, "url": f"https://shop.example/{number}"})
+        for number, text in enumerate(site("en", 0.1, pages=40, copies=0).texts)
+    ]
+    (tmp_path / "pages.jsonl").write_bytes(b"\n".join(lines))
+    assert run("filter", tmp_path / "pages.jsonl", "--out", tmp_path / "out", "--index", tmp_path / "index").code == 0
+    assert asked(tmp_path, "page-25").code == 0
+    (found,) = decisions(tmp_path, "page-25")
+    assert found["verdict"] == "unique"
+    # By the template alone every page is near every other one.
+    assert all(each["why_not"] for each in found["near"])
 
 
 def test_a_duplicate_is_explained_by_its_original_the_setting_and_the_words(folder: Path) -> None:

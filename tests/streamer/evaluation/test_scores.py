@@ -19,6 +19,7 @@ from streamer.evaluation.scores import (
     admit,
     bootstrap_f1,
     entering_all,
+    near_pairs,
     nearest_distances,
     pair_distances,
     pairs_decided,
@@ -110,6 +111,19 @@ def test_the_nearest_earlier_document_is_that_of_brute_force(batch: tuple[Finger
         for row in range(len(fingerprints))
     ]
     assert nearest_distances(fingerprints, parameters).tolist() == expected
+
+
+@examples(25)
+@given(batches())
+def test_near_pairs_are_all_within_the_limit_and_no_others(batch: tuple[Fingerprints, Parameters]) -> None:
+    fingerprints, parameters = batch
+    expected = [
+        (row, earlier)
+        for row in range(len(fingerprints))
+        for earlier in range(row)
+        if apart(fingerprints, row, earlier, parameters) <= parameters.distance_max
+    ]
+    assert sorted(near_pairs(fingerprints, parameters)) == expected
 
 
 @examples(25)

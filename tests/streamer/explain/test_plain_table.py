@@ -20,7 +20,7 @@ from streamer.evaluation.calibration import Trial
 from streamer.evaluation.report import Evaluation, trial_table
 from streamer.evaluation.report import table as evaluation_table
 from streamer.evaluation.scores import Scores, Truth
-from streamer.explain.plain_table import PlainTable
+from streamer.explain.plain_table import PIPE_COLUMNS, PipeConsole, PlainTable
 from streamer.give_back import report as give_back_report
 from streamer.give_back.dead_letters import ReasonSummary
 from streamer.give_back.give_back import Survey
@@ -138,6 +138,22 @@ def test_ids_positions_hosts_and_numbers_stay_whole_at_any_width(made: Any, widt
     assert "…" not in "".join(lines)
     if not soft_wrap:
         assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize("made", TABLES, ids=lambda made: made.__name__)
+def test_no_line_in_a_pipe_is_wider_than_its_bound_and_figures_stay_whole(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = [word for word in TABLES[made] if word not in (ID, HOST, STREAM) and len(word) < 20]
+    for name, long in (("ID", f"{ID}{'/deeper' * 40}"), ("HOST", f"{'sub.' * 40}{HOST}"), ("STREAM", STREAM * 4)):
+        monkeypatch.setitem(globals(), name, long)
+    console = PipeConsole(file=io.StringIO(), width=PIPE_COLUMNS, color_system=None)
+    console.print(made(), highlight=False)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= PIPE_COLUMNS
+    for word in figures:
+        assert any(word in line for line in lines), (word, lines)
 
 
 @pytest.mark.parametrize("overflow", ["ellipsis", "fold"])
