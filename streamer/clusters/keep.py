@@ -6,6 +6,7 @@ from pathlib import Path
 
 from streamer.errors import SettingsError
 from streamer.records.hosts import host_reader
+from streamer.records.names import without_scope
 from streamer.settings.decode import PRESETS, Decode
 
 Rank = Callable[[str | None, int | None, float], float]
@@ -46,4 +47,5 @@ def rank_by(policy: str, decode: Decode) -> Rank:
     places = {host: place for place, host in reversed([*enumerate(map(host_reader(decode.host_scope), lines))]) if host}
     if not places:
         raise SettingsError(f"--keep {policy}: the file names no host: write one a line, the best first.")
-    return lambda host, _time_ms, _length: places.get(host or "", math.inf)
+    named = str if decode.scope is None else without_scope
+    return lambda host, _time_ms, _length: places.get(named(host or ""), math.inf)

@@ -35,6 +35,15 @@ def test_hosts_go_in_the_order_of_their_file_and_others_last(tmp_path: Path) -> 
     assert order(rank_by(f"host-order={file}", TIMED), *documents) == [3, 2, 0, 1]
 
 
+def test_the_order_of_hosts_is_that_of_every_scope(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("first.example\nsecond.example\n")
+    rank = rank_by(f"host-order={tmp_path / 'hosts'}", Decode(scope="/tenant"))
+    documents = [
+        (host, 0, 1.0) for host in (None, "tenant-a/other.example", "/second.example", "tenant-a/first.example")
+    ]
+    assert order(rank, *documents) == [3, 2, 0, 1]
+
+
 @pytest.mark.parametrize("words", ["nearest", "first=x", "host-order", ""])
 def test_other_words_are_refused_with_those_that_there_are(words: str) -> None:
     with pytest.raises(SettingsError, match="name first, longest, newest or host-order=FILE"):
