@@ -33,8 +33,8 @@ CODE_LINES_MAX = {
     "streamer": 153,
     "streamer/ask": 809,
     "streamer/audit": 474,
-    "streamer/clusters": 209,
-    "streamer/cli": 1656,
+    "streamer/clusters": 292,
+    "streamer/cli": 1670,
     "streamer/delivered": 140,
     "streamer/demo": 493,
     "streamer/doctor": 451,
@@ -57,7 +57,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 52_900, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 53_000, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
