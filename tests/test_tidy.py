@@ -34,7 +34,7 @@ CODE_LINES_MAX = {
     "streamer/ask": 809,
     "streamer/audit": 474,
     "streamer/clusters": 292,
-    "streamer/cli": 1670,
+    "streamer/cli": 1673,
     "streamer/delivered": 140,
     "streamer/demo": 493,
     "streamer/doctor": 451,
@@ -44,20 +44,20 @@ CODE_LINES_MAX = {
     "streamer/flink": 560,
     "streamer/give_back": 425,
     "streamer/index_admin": 679,
-    "streamer/observe": 1111,
+    "streamer/observe": 1115,
     "streamer/parts": 1356,
-    "streamer/records": 1638,
-    "streamer/service": 2097,
+    "streamer/records": 1651,
+    "streamer/service": 2110,
     "streamer/settings": 891,
     "streamer/text": 1887,
     "streamer/transports": 5837,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
-    "streamer/workers": 638,
+    "streamer/workers": 640,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 53_000, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 53_200, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

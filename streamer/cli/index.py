@@ -55,7 +55,7 @@ def stats(settings: Settings, with_kafka: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Compare with the text of a file (UTF-8).",
 )
-@click.option("--scope", default="", help="Scope of the text, where decode.scope is set.")
+@click.option("--scope", default="", help="Scope of the text, if decode.scope is set.")
 @click.option("--id", "id_", help="Compare with an indexed document, and show the decisions on this id.")
 @click.option("--fingerprint", help="Compare with a fingerprint in hexadecimal.")
 @click.option(

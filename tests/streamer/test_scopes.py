@@ -13,17 +13,20 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from deploy.made_up_site import site
 from index import Source, errors
 from index.dataflow import Dataflow
 from index.index import Index
 from streamer import Answer, Filter
-from streamer.fingerprint.documents import prepare
+from streamer.ask.answers import Answers
+from streamer.fingerprint.documents import fingerprint_documents, prepare
 from streamer.fingerprint.scheme import scheme_with_parameters
-from streamer.records.decode import Decoder
+from streamer.records.decode import Decoder, Document
 from streamer.records.names import scope_named, without_scope
 from streamer.records.record import Record
+from streamer.service.processes import Prepared
 from streamer.settings.settings import Settings, load
 from tests.support.command_line import run
 from tests.support.dataflow import STREAM, Batch, Cluster, answers_by_position, in_order
@@ -235,3 +238,95 @@ def test_an_index_made_without_scopes_is_refused_by_the_setting_that_differs(tmp
     for folder, scope in (("without", "/tenant"), ("with", None), ("with", "/source")):
         with pytest.raises(errors.ParametersDifferError, match=r"decode\.scope"):
             Filter(tmp_path / folder, scope=scope)
+
+
+def test_what_has_no_scope_is_counted_and_the_first_one_is_named(tmp_path: Path) -> None:
+    """A wrong pointer would put all tenants into one scope."""
+    world = World(tmp_path, settings_of())
+    world.fill([*documents("tenant-a", texts(3)), *documents(None, texts(4))])
+    with capture_logs() as logged:
+        world.run()
+    assert sum(world.without_scope) == 4
+    (line,) = [line for line in logged if "no scope" in line["event"]]
+    assert (line["id"], "decode.scope" in line["remedy"]) == ("/page-0", True)
+    unset = World(tmp_path / "unset")
+    unset.fill(documents("tenant-a", texts(3)))
+    unset.run()
+    assert sum(unset.without_scope) == 0
+
+
+def test_processes_hand_on_what_has_no_scope() -> None:
+    settings = settings_of()
+    values = [*documents("tenant-a", TEXTS[:1]), *documents(None, TEXTS[:1])]
+    records = [Record(Source("s", 0), "t", offset, None, value, 0) for offset, value in enumerate(values)]
+    found = Decoder(settings.decode).decode(records)
+    prints = fingerprint_documents(scheme_with_parameters(settings)[0], found)
+    handed = [each for each in Prepared.of(found, prints).documents() if isinstance(each, Document)]
+    assert [(each.id, each.host, each.scope == "") for each in handed] == [
+        ("tenant-a/page-0", "tenant-a/h0.example", False),
+        ("/page-0", "/h0.example", True),
+    ]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the outputs and the index of two tenants, each with ten documents and a copy of each."""
+    folder = tmp_path_factory.mktemp("shared")
+    chosen = texts(10)
+    copies = [text + " again" for text in chosen]
+    lines = [line for each in (chosen, copies) for tenant in TENANTS for line in documents(tenant, each)]
+    (folder / "pages.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    done = run("filter", folder / "pages.jsonl", *folders(folder), "--json", "--set", "index.recrawl=duplicate")
+    assert done.code == 0, done.err
+    return folder
+
+
+def folders(folder: Path) -> tuple[object, ...]:
+    return "--out", folder / "out", "--index", folder / "index", "--scope", "/tenant"
+
+
+def in_place(folder: Path) -> tuple[str, ...]:
+    return "--set", f"index.directory={folder / 'index'}", "--set", SCOPED, "--json"
+
+
+def test_why_and_query_stay_within_the_scope_that_a_name_says(shared: Path) -> None:
+    out = ("--out", shared / "out")
+    for tenant, other in zip(TENANTS, reversed(TENANTS), strict=True):
+        told = run("why", f"{tenant}/page-1", *out, *in_place(shared)).out
+        assert f"{tenant}/page-1" in told
+        assert f"{other}/" not in told
+        found = orjson.loads(run("index", "query", "--text", texts(10)[1], "--scope", tenant, *in_place(shared)).out)
+        assert [match["id"] for match in found["answers"][0]["matches"]] == [f"{tenant}/page-1"]
+    assert run("why", "page-1", *out, *in_place(shared)).code == 1
+    elsewhere = orjson.loads(run("index", "query", "--text", texts(10)[1], *in_place(shared)).out)
+    assert elsewhere["answers"][0]["matches"] == []
+    refused = run("index", "query", "--text", "t", "--scope", "a", "--set", f"index.directory={shared / 'index'}")
+    assert (refused.code, "set decode.scope" in refused.err) == (78, True)
+
+
+def test_giving_back_takes_the_host_of_one_tenant(shared: Path) -> None:
+    for host, count in (("tenant-a/h1.example", 3), ("tenant-a/https://H1.example/x", 3), ("h1.example", 0)):
+        done = run("give-back", "--host", host, "--dry-run", "--out", shared / "out", *in_place(shared))
+        assert orjson.loads(done.out)["matched"] == count, done.err
+
+
+def test_checks_over_http_answer_within_the_scope_of_each_document(shared: Path) -> None:
+    settings = load(None, [SCOPED, "fingerprint.key=public"], {}, over_files=True)
+    with Filter(shared / "index", settings, read_only=True) as opened:
+        asked = [{"id": "new", "text": texts(10)[1], "tenant": tenant} for tenant in ("tenant-b", "tenant-c")]
+        reply = Answers(opened, settings).answer("check", orjson.dumps({"documents": asked}))
+        answers = orjson.loads(reply.body)["answers"]
+        assert [(each["verdict"], each["original_id"]) for each in answers] == [
+            ("duplicate", "tenant-b/page-1"),
+            ("unique", None),
+        ]
+
+
+def test_compare_says_what_scopes_would_change(shared: Path) -> None:
+    """Without scopes the second tenant's documents would be copies of the first one's."""
+    with_scopes = ("compare", "--out", shared / "out", *in_place(shared), "--set", "index.recrawl=duplicate")
+    assert orjson.loads(run(*with_scopes).out)["changed"] == 0
+    without = run("compare", "--out", shared / "out", "--set", f"index.directory={shared / 'index'}", "--json")
+    assert orjson.loads(without.out)["other"]["unique"] == 10, without.err
+    found = orjson.loads(run("compare", shared / "pages.jsonl", "--scope", "/tenant", "--json").out)
+    assert (found["delivered"]["unique"], found["other"]["unique"]) == (10, 20)
