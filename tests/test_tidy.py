@@ -31,33 +31,33 @@ CODE_LINES_MAX = {
     "index/tools": 1605,
     "index/versions": 222,
     "streamer": 153,
-    "streamer/ask": 807,
+    "streamer/ask": 809,
     "streamer/audit": 474,
-    "streamer/clusters": 203,
-    "streamer/cli": 1684,
+    "streamer/clusters": 288,
+    "streamer/cli": 1704,
     "streamer/delivered": 154,
     "streamer/demo": 493,
     "streamer/doctor": 451,
     "streamer/evaluation": 1257,
-    "streamer/explain": 1165,
-    "streamer/fingerprint": 1373,
+    "streamer/explain": 1166,
+    "streamer/fingerprint": 1431,
     "streamer/flink": 560,
-    "streamer/give_back": 426,
-    "streamer/index_admin": 703,
-    "streamer/observe": 1111,
+    "streamer/give_back": 425,
+    "streamer/index_admin": 705,
+    "streamer/observe": 1115,
     "streamer/parts": 1356,
-    "streamer/records": 1622,
-    "streamer/service": 2097,
-    "streamer/settings": 890,
+    "streamer/records": 1651,
+    "streamer/service": 2110,
+    "streamer/settings": 891,
     "streamer/text": 1887,
     "streamer/transports": 5837,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
-    "streamer/workers": 638,
+    "streamer/workers": 640,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 52_700, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 53_200, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

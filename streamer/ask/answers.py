@@ -105,7 +105,7 @@ class Answers:
         return {"pairs": [_pair(each, names, by_similarity=by_similarity) for each in newest]}
 
     def _host(self, payload: bytes) -> str:
-        return host_named(payload.decode(errors="replace"), self._settings.decode.host_scope)
+        return host_named(payload.decode(errors="replace"), self._settings.decode)
 
 
 def parse_documents(payload: bytes, documents_max: int) -> list[Value]:

@@ -61,6 +61,7 @@ class Filter(AbstractContextManager["Filter"]):
         title: str | None = None,
         text: str | None = None,
         host: str | None = None,
+        scope: str | None = None,
         markup: str | None = None,
         source: str | None = None,
         read_only: bool = False,
@@ -71,7 +72,7 @@ class Filter(AbstractContextManager["Filter"]):
                         that change fingerprints must match the index, and an unset `fingerprint.markup` is the index's own;
                         `index.directory` is ignored
         similarity_min  `minhash.similarity_min`
-        id, title, text, host
+        id, title, text, host, scope
                         JSON pointers of `decode`, such as "/body"
         markup          `fingerprint.markup`
         source          name for this caller's documents, held by one process at a time; `position` continues after its last
@@ -86,6 +87,7 @@ class Filter(AbstractContextManager["Filter"]):
             "decode.title": title,
             "decode.text": text,
             "decode.host": host,
+            "decode.scope": scope,
             "fingerprint.markup": markup,
         }
         chosen = _chosen(settings, {key: value for key, value in named.items() if value is not None})

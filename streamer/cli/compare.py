@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from streamer.what_if.differences import Differences
 
 _SHARED_SECTIONS = ("kafka", "topics", "batch", "decode", "route", "recovery", "workers", "observe")
-"""Sections without influence on a decoded record's verdict."""
+"""Sections without influence on a decoded record's verdict, but for _DECIDING."""
+
+_DECIDING = ("decode.scope",)
 
 
 @click.command()
@@ -83,7 +85,9 @@ def _filtered(chosen: options.Chosen, files: Sequence[Path], folder: Path) -> tu
     from streamer.service.file_job import filter_files
 
     common = f"index.directory={folder / 'index'}", "route.shadow=false"
-    shared = [each for each in chosen.overrides if each.partition(".")[0].strip() in _SHARED_SECTIONS]
+    keys = [override.partition("=")[0].strip() for override in chosen.overrides]
+    are_shared = [key.partition(".")[0] in _SHARED_SECTIONS and key not in _DECIDING for key in keys]
+    shared = [override for override, is_shared in zip(chosen.overrides, are_shared, strict=True) if is_shared]
     settings = options.Chosen(chosen.file, shared).load(*common, over_files=True)
     _, finished = filter_files(settings, files, folder / "out", Console(stderr=True))
     if not finished:

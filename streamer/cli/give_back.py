@@ -62,7 +62,7 @@ def give_back(
         raise SettingsError("--since: lines of files have no time: select by ID, --original or --host.")
     log_as_set(settings)
     output_log = output_log_of(settings, out)
-    named = host and host_named(host, settings.decode.host_scope)
+    named = host and host_named(host, settings.decode)
     selection = Selection(id_, original, named, since_ms, for_template, once=once)
     if dry_run:
         opened = tools.open_for_reading(settings)

@@ -55,6 +55,7 @@ def stats(settings: Settings, with_kafka: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Compare with the text of a file (UTF-8).",
 )
+@click.option("--scope", default="", help="Scope of the text, if decode.scope is set.")
 @click.option("--id", "id_", help="Compare with an indexed document, and show the decisions on this id.")
 @click.option("--fingerprint", help="Compare with a fingerprint in hexadecimal.")
 @click.option(
@@ -66,6 +67,7 @@ def query(
     settings: Settings,
     text: str | None,
     file: Path | None,
+    scope: str,
     id_: str | None,
     fingerprint: str | None,
     distance: int | None,
@@ -91,7 +93,7 @@ def query(
             except ValueError as problem:
                 raise click.BadParameter(str(problem), param_hint="--fingerprint") from problem
         else:
-            queries = [tools.seek_text(index, settings, _text(text, file))]
+            queries = [tools.seek_text(index, settings, _text(text, file), scope)]
         names, parameters = index.stream_names(), index.parameters
         if distance is not None and parameters.scheme == "minhash":
             raise click.BadParameter("this index compares by similarity: leave it out", param_hint="--distance")
@@ -378,7 +380,7 @@ def _forget_ids(settings: Settings, ids: Sequence[str], *, dry_run: bool) -> Non
 
     from streamer.explain.positions import position_text
     from streamer.index_admin import tables, tools
-    from streamer.records.decode import bounded_id
+    from streamer.records.names import bounded_id
 
     asked = [bounded_id(each) for each in ids]
     with tools.open_to_forget(settings, dry_run=dry_run) as index:

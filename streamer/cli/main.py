@@ -33,6 +33,7 @@ from streamer.settings.parts import PARTS, Part
 from streamer.settings.settings import Settings, idle_line, locale_name, needs_hosts, without_use
 
 if TYPE_CHECKING:
+    from streamer.clusters.keep import Policy
     from streamer.service.summary import Totals
 
 ADDRESS_SPACE_BYTES_MIN = 10**9
@@ -121,7 +122,14 @@ def run(chosen: options.Chosen, parts: Sequence[Part]) -> None:
 keep_option = click.option(
     "--keep",
     metavar="POLICY",
-    help="Also write each cluster's best document to kept.jsonl: first, longest, newest, or host-order=FILE.",
+    help="Also write each cluster's best document to kept.jsonl: first, longest, newest, max:POINTER, min:POINTER, "
+    "first:POINTER=A,B,C, or host-order=FILE.",
+)
+counts_option = click.option(
+    "--counts",
+    "with_counts",
+    is_flag=True,
+    help="With --keep: add how often a text was printed to each line of kept.jsonl.",
 )
 
 
@@ -152,6 +160,7 @@ keep_option = click.option(
     "--clusters", "with_clusters", is_flag=True, help="Write clusters.jsonl at the end: see `streamer clusters`."
 )
 @keep_option
+@counts_option
 @click.option(
     "--processes",
     type=click.IntRange(1),
@@ -170,6 +179,7 @@ def filter_command(
     kind: str,
     with_clusters: bool,
     keep: str | None,
+    with_counts: bool,
     processes: int | None,
     directory: Path | None,
 ) -> None:
@@ -179,7 +189,6 @@ def filter_command(
     it, in the order of their names. The same command continues an interrupted run.
     """
     from streamer.clusters.clusters import write_clusters
-    from streamer.clusters.keep import rank_by
     from streamer.index_admin import tables
     from streamer.service.file_job import filter_files, require_documents
     from streamer.service.summary import table
@@ -192,15 +201,15 @@ def filter_command(
     _warn_of_markup(settings, files)
     if kind == "parquet" and not parquet.is_installed():
         raise SettingsError(f"--format parquet needs {parquet.needed()}")
-    rank = None if keep is None else rank_by(keep, settings.decode)
+    policy = _policy(keep, settings, with_counts=with_counts)
     require_documents(settings, files[0], dead_letters_max)
     with NoLeftovers(index=settings.index.directory, output=out):
         count = processes or len(os.sched_getaffinity(0))
         totals, finished = filter_files(settings, files, out, Console(stderr=True), compress, processes=count)
-        if finished and (with_clusters or rank is not None):
-            totals.clusters = write_clusters(out, settings, rank, tables.progress_bar)
+        if finished and (with_clusters or policy is not None):
+            totals.clusters = write_clusters(out, settings, policy, tables.progress_bar, with_counts=with_counts)
         if finished and kind == "parquet":
-            write_parquet(out, FURTHER[: bool(totals.clusters) + (rank is not None)])
+            write_parquet(out, FURTHER[: bool(totals.clusters) + (policy is not None)])
             totals.suffix = PARQUET
     for remark in totals.remarks:
         click.echo(f"streamer: {remark}", err=True)
@@ -210,6 +219,14 @@ def filter_command(
         sys.exit(EXIT_INTERRUPTED)
     _complain_of_unread(totals, out)
     _complain_of_dead_letters(totals)
+
+
+def _policy(keep: str | None, settings: Settings, *, with_counts: bool) -> "Policy | None":
+    from streamer.clusters.keep import rank_by
+
+    if with_counts and keep is None:
+        raise click.UsageError("--counts adds to the lines of kept.jsonl: give --keep, too")
+    return None if keep is None else rank_by(keep, settings.decode)
 
 
 def _complain_of_unread(totals: "Totals", out: Path) -> None:
@@ -250,22 +267,22 @@ def _complain_of_dead_letters(totals: "Totals") -> None:
 @cli.command()
 @click.argument("out", metavar="DIR", type=options.FOLDER)
 @keep_option
+@counts_option
 @options.short_options
 @options.chosen_and_json
-def clusters(chosen: options.Chosen, out: Path, keep: str | None) -> None:
+def clusters(chosen: options.Chosen, out: Path, keep: str | None, with_counts: bool) -> None:
     """Write clusters.jsonl into an output folder: each document with its duplicates.
 
     All runs into DIR count. Hosts and times come from the documents, so give the settings that these runs had. A policy's FILE
     has a host a line, the best first.
     """
     from streamer.clusters.clusters import write_clusters
-    from streamer.clusters.keep import rank_by
     from streamer.explain.plain_table import PlainTable
     from streamer.index_admin import tables
 
     settings = chosen.load(over_files=True)
-    rank = None if keep is None else rank_by(keep, settings.decode)
-    counts = write_clusters(out, settings, rank, tables.progress_bar)
+    policy = _policy(keep, settings, with_counts=with_counts)
+    counts = write_clusters(out, settings, policy, tables.progress_bar, with_counts=with_counts)
     show(counts, PlainTable("what", "count", rows=counts.items(), right=("count",), headed=False))
 
 

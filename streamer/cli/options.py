@@ -167,13 +167,14 @@ _SHORT = {
     "--title": ("decode.title", "POINTER", "Field of the title."),
     "--text": ("decode.text", "POINTER", "Field of the text, such as /body."),
     "--host": ("decode.host", "POINTER", "Field of the host, or of a URL that names it."),
+    "--scope": ("decode.scope", "POINTER", "Field of the scope: documents of different scopes never match."),
     "--markup": ("fingerprint.markup", "KIND", "How mark-up is read."),
 }
 """Options for settings that most people set: key, form, words."""
 
 
 def short_options(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Add --similarity, --id, --title, --text, --host and --markup: each as --set of its setting."""
+    """Add --similarity, --id, --title, --text, --host, --scope and --markup: each as --set of its setting."""
     for name, (key, form, words) in reversed(_SHORT.items()):
         told = f"{words}  [--set {key}]"
         function = click.option(name, metavar=form, expose_value=False, callback=_choose_short, help=told)(function)

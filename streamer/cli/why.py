@@ -75,5 +75,5 @@ def stories(chosen: options.Chosen, top: int, since_ms: int | None, host: str, d
 
     settings = chosen.load(index=directory, over_files=True)
     with tools.open_for_reading(settings) as index:
-        values = stories_as_json(index, top, since_ms, host and host_named(host, settings.decode.host_scope))
+        values = stories_as_json(index, top, since_ms, host and host_named(host, settings.decode))
     show({"stories": values}, table(values))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -23,6 +23,7 @@ CREATE TABLE document (
     length REAL NOT NULL DEFAULT 1, replaced INTEGER NOT NULL DEFAULT 0,
     source TEXT AS (json_extract(shown, '$.source')) STORED, line INTEGER AS (json_extract(shown, '$.line')) STORED,
     host TEXT AS (json_extract(shown, '$.host')), time_ms INTEGER AS (json_extract(shown, '$.time_ms')),
+    field TEXT AS (json_extract(shown, '$.field')),
     names INTEGER AS (json_extract(shown, '$.verdict') IN ('update', 'extends', 'suspect')), UNIQUE (source, line)
 );
 CREATE INDEX by_root ON document (root);
@@ -44,20 +45,42 @@ _REPLACE = "UPDATE document SET replaced = 1 WHERE source = :original_source AND
 # A root in another folder has its best document there.
 _CHOOSE = """
 INSERT INTO best SELECT one.number, best.number, best.output FROM document one JOIN document best ON best.number = (
-    SELECT number FROM document WHERE root = one.number AND NOT replaced ORDER BY rank_of(host, time_ms, length), number LIMIT 1
+    SELECT number FROM document WHERE root = one.number AND NOT replaced
+    ORDER BY rank_of(host, time_ms, length, field), number LIMIT 1
 ) WHERE one.root = one.number AND one.output IS NOT NULL
 """
 _CLUSTERS = """
-SELECT one.number, one.shown, count(each.output), json_group_array(DISTINCT each.host) FILTER (WHERE each.host IS NOT NULL),
+SELECT one.number, one.shown, count(each.output), count(DISTINCT each.host), min(each.time_ms), max(each.time_ms),
+    json_group_array(DISTINCT each.host) FILTER (WHERE each.host IS NOT NULL),
     (SELECT coalesce(max(shown), 'null') FROM document WHERE number = best.number)
 FROM document each CROSS JOIN document one ON one.number = each.root LEFT JOIN best ON best.root = each.root
 GROUP BY each.root HAVING count(*) > 1 OR one.names ORDER BY each.root
+"""
+_BEST_COUNTS = """
+SELECT best.output, count(each.output), count(DISTINCT each.host), min(each.time_ms), max(each.time_ms)
+FROM best JOIN document each ON each.root = best.root WHERE best.output BETWEEN ? AND ? GROUP BY best.root
 """
 _COUNTS = """
 SELECT coalesce(sum(here), 0) AS documents, count(nullif(members, 1)) AS clusters, coalesce(sum(members - 1), 0) AS duplicates,
     coalesce(max(here), 0) AS largest, (SELECT count(*) FROM best) AS best
 FROM (SELECT count(*) AS members, count(output) AS here FROM document GROUP BY root)
 """
+
+
+class Counts(NamedTuple):
+    """How often a cluster's text was printed here, also in versions that an update replaced.
+
+    hosts              distinct ones
+    first_ms, last_ms  least and greatest time, milliseconds since 1970; None: no document has one
+
+    >>> Counts(documents=3, hosts=2, first_ms=None, last_ms=None).documents
+    3
+    """
+
+    documents: int
+    hosts: int
+    first_ms: int | None
+    last_ms: int | None
 
 
 class ClusterTable:
@@ -68,7 +91,7 @@ class ClusterTable:
     >>> second = {"source": "id", "line": 2, "verdict": "duplicate", "original_source": "id", "original_line": 1}
     >>> with opened(folder / "table") as table:
     ...     table.add(enumerate([first, second]))
-    ...     table.choose(POLICIES["first"])
+    ...     table.choose(POLICIES["first"].rank)
     {'documents': 2, 'clusters': 1, 'duplicates': 1, 'largest': 2, 'best': 1}
     """
 
@@ -97,26 +120,31 @@ class ClusterTable:
         Returns counts: `documents`, `clusters` with two or more, their `duplicates`, documents in the `largest`, and `best`
         documents.
         """
-        self._connection.create_function("rank_of", 3, rank, deterministic=True)
+        self._connection.create_function("rank_of", 4, rank, deterministic=True)
         self._connection.execute(_CHOOSE)
         counts = self._connection.execute(_COUNTS)
         return dict(zip((name for name, *_ in counts.description), counts.fetchone(), strict=True))
 
-    def clusters(self) -> Iterator[tuple[str, str, int, str, Iterator[str]]]:
+    def clusters(self) -> Iterator[tuple[str, str, Counts, str, Iterator[str]]]:
         """Clusters with two documents or more, and roots that name another document, in root order.
 
-        Each as JSON: root and best document; the number that are here; JSON with their hosts; duplicates as JSON, one by one.
+        Each as JSON: root and best document; its counts; JSON with their hosts; duplicates as JSON, one by one.
         """
-        for number, root, documents, hosts, best in self._connection.execute(_CLUSTERS):
+        for number, root, *counts, hosts, best in self._connection.execute(_CLUSTERS):
             members = self._connection.execute(
                 "SELECT shown FROM document WHERE root = ? AND number != root ORDER BY number", (number,)
             )
-            yield root, best, documents, hosts, (shown for (shown,) in members)
+            yield root, best, Counts(*counts), hosts, (shown for (shown,) in members)
 
     def best(self, first: int, last: int) -> set[int]:
         """Lines with the best documents' verdicts, from `first` to `last`."""
         rows = self._connection.execute("SELECT output FROM best WHERE output BETWEEN ? AND ?", (first, last))
         return {output for (output,) in rows}
+
+    def counts_of_best(self, first: int, last: int) -> dict[int, Counts]:
+        """The same lines, each with its cluster's counts."""
+        rows = self._connection.execute(_BEST_COUNTS, (first, last))
+        return {output: Counts(*counts) for output, *counts in rows}
 
 
 @contextmanager

@@ -180,7 +180,8 @@ def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> It
     sentences = sentences_of([each.text for each in sample.documents], Normaliser(Fingerprint()))
     similarities: dict[tuple[int, int], float] = {}
     for method, configuration in configurations:
-        scheme = scheme_for(configuration.replaced(fingerprint={"markup": "none"}))
+        # Scopes part a stream and change no threshold: copies of the sample are compared whatever their scope.
+        scheme = scheme_for(configuration.replaced(fingerprint={"markup": "none"}, decode={"scope": None}))
         fingerprint_documents(scheme, sample.documents[:1])
         begin = time.process_time()
         fingerprints = fingerprint_documents(scheme, sample.documents)

@@ -16,6 +16,7 @@ from streamer.explain.near import NearQuery, entry_of, resembling
 from streamer.explain.printable import printable
 from streamer.explain.side_by_side import Compared, excerpt, side_by_side
 from streamer.explain.wording import deciding, measure_of
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
@@ -124,7 +125,7 @@ class _Reader:
             except errors.ParametersDifferError:
                 note = "Near documents are unknown: the settings give other fingerprints than those in the index."
                 return replace(explanation, notes=(*explanation.notes, note))
-        prints = self._scheme.fingerprint([document.text], [document.title], [document.metadata])
+        prints = fingerprint_documents(self._scheme, [document])
         looks = np.zeros((1, 0), np.uint8) if prints.looks is None else prints.looks
         original, parameters = explanation.original, deciding(self._index.parameters, self._settings)
         entered = original.decided.document if original and original.decided else None

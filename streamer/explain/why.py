@@ -10,7 +10,7 @@ from streamer.explain.positions import position_text, positions_of
 from streamer.explain.story import story_as_json
 from streamer.explain.texts import with_texts
 from streamer.explain.wording import deciding, measure_of, rules_of, wording_of
-from streamer.records.decode import bounded_id
+from streamer.records.names import bounded_id
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt

@@ -9,6 +9,7 @@ from streamer.settings.values import fields
 
 _SETTINGS: Mapping[str, str] = {
     "scheme": "fingerprint.scheme",
+    "fingerprint.scope": "decode.scope",
     "bits": "fingerprint.bits",
     "distance_max": "index.distance_max",
     "similarity_min": "minhash.similarity_min",

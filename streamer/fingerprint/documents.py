@@ -22,6 +22,7 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
         [document.text for document in texts],
         [document.title for document in texts],
         [document.metadata for document in texts],
+        None if fingerprinter.scope is None else [document.scope for document in texts],
     )
     for row, document in enumerate(documents):
         if isinstance(document, DeadLetter):

@@ -67,8 +67,15 @@ class Fingerprints:
         return replace(self, **{name: column[chosen] for name, column in columns if column is not None})
 
 
+Salts = npt.NDArray[np.uint64] | None
+"""`HashKey.salts` of texts' scopes."""
+
+
 class Scheme(ABC):
-    """Texts -> fingerprints by one method. Each depends only on its text, title and metadata.
+    """Texts -> fingerprints by one method. Each depends only on its text, title, metadata and scope.
+
+    A scope salts the hashes of features and of short texts. So texts of different scopes resemble each other as little as
+    unrelated ones. The empty scope, and none, change nothing.
 
     >>> from streamer.fingerprint.scheme import scheme_for
     >>> from streamer.settings.settings import Settings
@@ -81,14 +88,26 @@ class Scheme(ABC):
         self._normaliser, self.key = normaliser, key
         self.sampled_one_in = 0
         """One text in so many is in the audit's sample; 0: none."""
+        self.scope: str | None = None
+        """Pointer to the scopes of documents (`decode.scope`); None: they have none."""
 
     def fingerprint(
-        self, texts: Sequence[str], titles: Sequence[str] | None = None, metadata: Sequence[Sequence[str]] | None = None
+        self,
+        texts: Sequence[str],
+        titles: Sequence[str] | None = None,
+        metadata: Sequence[Sequence[str]] | None = None,
+        scopes: Sequence[str | None] | None = None,
     ) -> Fingerprints:
         """Fingerprint of every text, row for row."""
+        salts = None if scopes is None else self.key.salts(scopes)
         return joined(
             [
-                self._slice(texts[begin:end], titles and titles[begin:end], metadata and metadata[begin:end])
+                self._slice(
+                    texts[begin:end],
+                    titles and titles[begin:end],
+                    metadata and metadata[begin:end],
+                    None if salts is None else salts[begin:end],
+                )
                 for begin, end in slices(texts)
             ]
         )
@@ -99,14 +118,15 @@ class Scheme(ABC):
 
     @abstractmethod
     def _slice(
-        self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None
+        self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None, salts: Salts
     ) -> Fingerprints:
         """Fingerprints of texts that are few enough to process at once."""
 
     def _stamp_of_texts(self) -> dict[str, str]:
-        """The normal form's part of the stamp."""
+        """The part of the stamp that says what of a document is compared: its normal form, and its scope."""
         normalisation = f"unicode {unicodedata.unidata_version}, tables {tables_hash()}"
-        return {"normalisation": normalisation, **self._normaliser.stamp()}
+        scope = {} if self.scope is None else {"scope": self.scope}
+        return {"normalisation": normalisation, **self._normaliser.stamp(), **scope}
 
     def _classified(
         self,
@@ -116,6 +136,7 @@ class Scheme(ABC):
         features_min: int,
         lengths: npt.NDArray[np.uint32],
         features: tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]],
+        salts: Salts,
         looks: npt.NDArray[np.uint8] | None = None,
     ) -> Fingerprints:
         """Each fingerprint with its kind: EXACT with fewer features than `features_min`, UNDECIDABLE without any.
@@ -133,7 +154,8 @@ class Scheme(ABC):
             looks[short] = 0
         lanes = min(2, fingerprints.shape[1])
         for row in np.flatnonzero(short & ~empty).tolist():
-            fingerprints[row, :lanes] = hash_text(characters.text(row), lanes, self.key.seed)
+            seed = self.key.seed if salts is None else self.key.seed ^ int(salts[row])
+            fingerprints[row, :lanes] = hash_text(characters.text(row), lanes, seed)
         counts, digests = feature_counts.astype(np.int32), digests_of(characters, self.key)
         sample = samples(*features, self.sampled_one_in, self.key) if self.sampled_one_in else None
         if sample is not None:

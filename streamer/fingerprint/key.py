@@ -1,11 +1,13 @@
 """The secret key of the hashes. Without it, anyone can compute which letters win every bin in a signature."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from streamer.errors import SettingsError
 from streamer.fingerprint import shingle_kernels
@@ -53,6 +55,25 @@ class HashKey:
     def stamp(self) -> dict[str, str]:
         """The key's part of a scheme's stamp; empty for the public key."""
         return {"key": self.digest} if self.digest else {}
+
+    def salts(self, scopes: Sequence[str | None]) -> npt.NDArray[np.uint64] | None:
+        """A secret number for each scope, uint64 [n]; 0 for the empty scope and for none. None if all are 0.
+
+        >>> salts = PUBLIC.salts(["tenant-a", "", "tenant-a"])
+        >>> salts[0] == salts[2] != salts[1]
+        np.True_
+        """
+        distinct = {*scopes}
+        if distinct <= {None, ""}:
+            return None
+        # Mixed, as the hash of a short text has the same seed.
+        digests = (
+            xxhash.xxh3_64_intdigest(scope.encode("utf-8", "surrogatepass"), self.seed) if scope else 0
+            for scope in distinct
+        )
+        mixed = shingle_kernels.mix_column(np.fromiter(digests, np.uint64, len(distinct))).tolist()
+        salt_of = {scope: salt if scope else 0 for scope, salt in zip(distinct, mixed, strict=True)}
+        return np.fromiter(map(salt_of.__getitem__, scopes), np.uint64, len(scopes))
 
     def keyed(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Feature hashes, uint64 [features, lanes], made secret one to one: mix(hash ^ lane's number)."""

@@ -21,9 +21,14 @@ def scheme_for(settings: Settings, key: HashKey = PUBLIC) -> Scheme:
 
     key  of the index that will hold the fingerprints (`key_for`)
     """
+    scheme: Scheme
     if settings.fingerprint.scheme == "minhash":
-        return MinHasher(settings.minhash, Normaliser(settings.fingerprint), key, crafted=settings.guard.crafted)
-    return Fingerprinter(settings.fingerprint, settings.second_look.look(settings.fingerprint.second_look), key)
+        scheme = MinHasher(settings.minhash, Normaliser(settings.fingerprint), key, crafted=settings.guard.crafted)
+    else:
+        look = settings.second_look.look(settings.fingerprint.second_look)
+        scheme = Fingerprinter(settings.fingerprint, look, key)
+    scheme.scope = settings.decode.scope
+    return scheme
 
 
 def knows_key(settings: Settings) -> bool:
@@ -64,9 +69,9 @@ def require_shared_key(settings: Settings) -> None:
 def settings_digest(settings: Settings, stamp: Mapping[str, str]) -> str:
     """Digest of all settings that give a record its text, id and fingerprint, and the stamp: 8 hexadecimal digits.
 
-    A schema registry's address and its request settings do not count.
+    A schema registry's address and its request settings do not count. The scope is in the stamp.
     """
-    decode = settings.decode.model_dump(mode="json", exclude=_OF_THE_REGISTRY)
+    decode = settings.decode.model_dump(mode="json", exclude={*_OF_THE_REGISTRY, "scope"})
     return xxhash.xxh3_64_hexdigest(orjson.dumps([decode, dict(stamp)], option=orjson.OPT_SORT_KEYS))[:8]
 
 

@@ -46,6 +46,19 @@ def shingle(
 
 
 @compiled
+def salt(hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], salts: npt.NDArray[np.uint64]) -> None:
+    """Make features of each scope unlike those of the others, one to one: mix(hash ^ salt), in place; salt 0: unchanged.
+
+    hashes  uint64 [features, lanes], text i has hashes[bounds[i]:bounds[i + 1]] and the salt salts[i], uint64 [n]
+    """
+    for text in range(len(salts)):
+        if salts[text] != 0:
+            for row in range(bounds[text], bounds[text + 1]):
+                for lane in range(hashes.shape[1]):
+                    hashes[row, lane] = mix(hashes[row, lane] ^ salts[text])
+
+
+@compiled
 def key(hashes: npt.NDArray[np.uint64], lanes: npt.NDArray[np.uint64]) -> None:
     """Kernel for `key.HashKey.keyed`: changes uint64 [features, lanes] in place."""
     for row in range(hashes.shape[0]):

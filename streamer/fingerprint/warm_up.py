@@ -26,9 +26,9 @@ def compile_kernels() -> None:
     index.tools.compile_kernels()
     minhash = MinHasher(Minhash())
     minhash.sampled_one_in = 1
-    minhash.fingerprint(["杭研大厦 in spring, пoра"])
+    minhash.fingerprint(["杭研大厦 in spring, пoра"], scopes=["scope"])
     simhash = Fingerprint(features="shingles", topic_length=True, idf="jieba")
-    Fingerprinter(simhash, key=HashKey.of(bytes(KEY_BYTES))).fingerprint(["杭研大厦 in spring, пoра"])
+    Fingerprinter(simhash, key=HashKey.of(bytes(KEY_BYTES))).fingerprint(["杭研大厦 in spring, пoра"], scopes=["scope"])
 
 
 @contextmanager

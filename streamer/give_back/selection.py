@@ -7,7 +7,6 @@ from index import Position
 from streamer.errors import SettingsError
 from streamer.records.decode import Document
 from streamer.records.forms.times import date_ms
-from streamer.records.hosts import host_of as host_of_name
 from streamer.transports.output_log import Output
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -18,9 +17,10 @@ _AGO = re.compile(r"(\d{1,9})\s*([smhd])")
 class Selection:
     """Filters on outputs, combined by "and"; None matches all.
 
-    >>> Selection(host="example.org").matches_host("Example.org")
+    >>> Selection(host="example.org").matches_host("example.org")
     True
 
+    host          as documents have it (`hosts.host_named`)
     since_ms      earliest record timestamp
     for_template  near duplicates that their hosts' frames would keep now
     once          the newest record of each page, by id
@@ -52,7 +52,7 @@ class Selection:
 
     def matches_host(self, host: str | None) -> bool:
         """Whether the host matches."""
-        return self.host is None or host_of_name(host) == host_of_name(self.host)
+        return self.host in (None, host)
 
 
 def host_of(document: object) -> str | None:

@@ -33,7 +33,7 @@ from streamer.explain.texts import comparable_scheme
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.scheme import Scheme, key_for, knows_key
-from streamer.records.decode import bounded_id
+from streamer.records.names import bounded_id, scope_named
 from streamer.service.wiring import open_with_scheme, usable_directory
 from streamer.settings.settings import Settings
 
@@ -211,9 +211,11 @@ def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
     }
 
 
-def seek_text(index: Index, settings: Settings, text: str) -> Query:
+def seek_text(index: Index, settings: Settings, text: str, scope: str = "") -> Query:
     """A text's fingerprint, as in the service. Raises ParametersDifferError if the settings give others than the index has."""
-    fingerprints = comparable_scheme(index, settings).fingerprint([text])
+    if scope and settings.decode.scope is None:
+        raise SettingsError("--scope: documents have no scopes: set decode.scope as for the service.")
+    fingerprints = comparable_scheme(index, settings).fingerprint([text], scopes=[scope_named(scope)])
     return Query(Kind(int(fingerprints.kinds[0])), fingerprints.fingerprints)
 
 

@@ -96,6 +96,10 @@ ODD_TIMES = counter(
     "neardup_odd_times_total",
     "Documents whose time (decode.time) was not understood, so that their record's timestamp counts.",
 )
+WITHOUT_SCOPE = counter(
+    "neardup_documents_without_scope_total",
+    "Documents without a scope (decode.scope), which are compared with each other; 0 if the setting is unset.",
+)
 HOST_DOCUMENTS = gauge(
     "neardup_host_documents",
     "Recent documents of one of the ten worst hosts, by their share of near (not exact) duplicates.",

@@ -12,22 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
-import xxhash
 from jsonpointer import JsonPointer
 
 from streamer.records import any_json
 from streamer.records.forms import hints
 from streamer.records.forms.times import time_ms
 from streamer.records.hosts import host_reader
+from streamer.records.names import bounded_id, scope_named, within
 from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.records.schemas import PREFIX_BYTES, Schemas, Undecodable, schema_of
 from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Decode
 from streamer.settings.types import CalledHtml, CalledPlain, PlainText
-
-ID_BYTES_MAX = 2_048
-"""Limit for ids. A longer one ends in a digest of the whole, so that every output stays deliverable."""
 
 DETAIL_CHARACTERS_MAX = 200
 
@@ -56,12 +53,13 @@ _ESCAPE = re.compile(
 class Document:
     """A decoded record.
 
-    id        from its field, else the record's key, else its position; at most ID_BYTES_MAX bytes of UTF-8
+    id        from its field, else the record's key, else its position; an id or a key behind its scope, if there are scopes
     time_ms   milliseconds since 1970, from its field, else the record's timestamp
     host      from its field, else from a URL as id
     metadata  keywords, tags, references, in the settings' order
     named     whether the id is from its field; only such ids identify versions of a page
     odd_time  the time's field if it is not understood, shortened; else empty
+    scope     as id and host begin with it (`names.scope_named`); None: the settings have no scopes
 
     >>> page = Document("https://example.com/a", "one text", time_ms=1_000, named=True)
     >>> page == Document("https://example.com/a", "one text", time_ms=1_000, named=False)
@@ -76,6 +74,7 @@ class Document:
     metadata: tuple[str, ...] = ()
     named: bool = field(default=False, compare=False)
     odd_time: str = field(default="", compare=False)
+    scope: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,8 @@ class Decoder:
         pointers = [getattr(preset, name) if pointer is None else pointer for name, pointer in given.items()]
         self._text_pointer = pointers[0]
         hosts = preset.host if settings.host is None else (settings.host,)
-        self._fields = [_parts(pointer) for pointer in (*pointers, *hosts)]
+        self._has_scopes = settings.scope is not None
+        self._fields = [_parts(pointer) for pointer in (*pointers, settings.scope, *hosts)]
         # No object has a key that is None.
         self._keys = [parts[0] if parts else None for parts in self._fields]
         self._are_keys = all(parts is None or len(parts) == 1 for parts in self._fields)
@@ -184,27 +184,30 @@ class Decoder:
         except orjson.JSONDecodeError as error:
             tree = _any_tree(value, error)
         found = self._named(tree)
-        if any(map(_may_be_rounded, (found.id, found.time, *found.metadata))):
+        if any(map(_may_be_rounded, (found.id, found.time, found.scope, *found.metadata))):
             with suppress(RecursionError):
                 found = self._named(any_json.exact(_ESCAPE.sub(_repair, value)))
         identity = None if found.id is None else _identity(found.id)
+        scope = scope_named(_identity(found.scope) or "") if self._has_scopes else None
+        name = None if (own := identity or _key_text(record)) is None else within(scope, own)
         if type(found.text) is not str:
-            raise self._no_text(tree, found.text, identity or _key_text(record))
+            raise self._no_text(tree, found.text, name)
         moment_ms = None if found.time is None else time_ms(found.time)
         host = next(
             (known for each in found.hosts if each is not None and (known := self._host_of(each)) is not None), None
         )
-        if host is None and identity is not None and "://" in identity:
-            host = self._host_of(identity)
+        if host is None and identity is not None and "://" in (url := bounded_id(identity)):
+            host = self._host_of(url)
         return Document(
-            identity or _key_text(record) or record.position,
+            name or record.position,
             self._typed(found.text, tree),
             found.title if type(found.title) is str else "",
             record.timestamp_ms if moment_ms is None else moment_ms,
-            host,
+            host if host is None or scope is None else within(scope, host),
             _keywords(found.metadata),
             identity is not None,
             reprlib.repr(found.time)[:_EXAMPLE_CHARACTERS] if moment_ms is None and found.time not in _NO_TIMES else "",
+            scope,
         )
 
     def _typed(self, text: str, tree: Any) -> str:
@@ -222,13 +225,13 @@ class Decoder:
         # Most fields are keys of an object: one step each.
         at_top = self._are_keys and type(tree) is dict
         values = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
-        text, title, field_id, time, *hosts = values
+        text, title, field_id, time, scope, *hosts = values
         if self._lists:
             text, title = (_joined(each) if type(each) is list else each for each in (text, title))
-            field_id, time, *hosts = (
-                (each[:1] or [None])[0] if type(each) is list else each for each in (field_id, time, *hosts)
+            field_id, time, scope, *hosts = (
+                (each[:1] or [None])[0] if type(each) is list else each for each in (field_id, time, scope, *hosts)
             )
-        return _Named(text, title, field_id, time, hosts, [_resolve(tree, parts) for parts in self._metadata])
+        return _Named(text, title, field_id, time, scope, hosts, [_resolve(tree, parts) for parts in self._metadata])
 
     def _no_text(self, tree: Any, text: Any, identity: str | None) -> Undecodable:
         if text is not None:
@@ -252,6 +255,7 @@ class _Named(NamedTuple):
     title: Any
     id: Any
     time: Any
+    scope: Any
     hosts: list[Any]
     metadata: list[Any]
 
@@ -349,10 +353,11 @@ def _plain_text(record: Record, value: bytes) -> Document:
 
 
 def _identity(value: Any) -> str | None:
+    """A value as an id or a scope, of any length; None for an empty text and for other types than text and number."""
     if type(value) is str:
-        return bounded_id(value) if value else None
+        return value or None
     if type(value) is int or (type(value) is float and abs(value) <= _DOUBLE_EXACT_MAX):
-        return bounded_id(str(value))
+        return str(value)
     return None
 
 
@@ -363,21 +368,6 @@ def _key_text(record: Record) -> str | None:
         return bounded_id(record.key.decode())
     except UnicodeDecodeError:
         return None
-
-
-def bounded_id(identity: str) -> str:
-    """An id as it is indexed: one of more than ID_BYTES_MAX bytes ends in a digest of the whole.
-
-    >>> bounded_id("a"), len(bounded_id("a" * 5_000)), bounded_id(bounded_id("a" * 5_000)) == bounded_id("a" * 5_000)
-    ('a', 2048, True)
-    """
-    if len(identity) * 4 <= ID_BYTES_MAX:
-        return identity
-    encoded = identity.encode(errors="surrogatepass")
-    if len(encoded) <= ID_BYTES_MAX:
-        return identity
-    digest = "#" + xxhash.xxh3_128_hexdigest(encoded)
-    return encoded[: ID_BYTES_MAX - len(digest)].decode(errors="ignore") + digest
 
 
 def _bounded(detail: str) -> str:

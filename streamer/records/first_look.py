@@ -176,3 +176,26 @@ class OddTimes:
                 remedy="Name the field with the time in decode.time, in a form of docs/inputs.md.",
             )
         return len(odd)
+
+
+class MissingScopes:
+    """Counts documents without a scope, if decode.scope is set, and warns once with an example.
+
+    >>> MissingScopes().see([Document("tenant-a/1", "text", scope="tenant-a"), Document("2", "text")])
+    0
+    """
+
+    def __init__(self) -> None:
+        self._watches = True
+
+    def see(self, documents: Sequence[Document | DeadLetter]) -> int:
+        """Examine the next documents; returns how many are in the empty scope."""
+        without = [document for document in documents if isinstance(document, Document) and document.scope == ""]
+        if without and self._watches:
+            self._watches = False
+            log.warning(
+                "a document has no scope, so it is compared with all others without one",
+                id=without[0].id,
+                remedy="Name a field with a text or a number in decode.scope.",
+            )
+        return len(without)

@@ -5,6 +5,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from streamer.settings.decode import Decode
+
 URL_CHARACTERS_MAX = 2_048
 """Longest parsed prefix of a URL: with combining marks in the host, parsing takes quadratic time."""
 
@@ -62,13 +64,16 @@ def host_reader(scope: str) -> Callable[[Any], str | None]:
     return domain_of
 
 
-def host_named(name: str, scope: str) -> str:
-    """The host that a person names, as documents have it by `decode.host_scope`.
+def host_named(name: str, decode: Decode) -> str:
+    """The host that a person names, as documents have it; with `decode.scope` it is SCOPE/HOST.
 
-    >>> host_named("xn--fiqs8s", "host"), host_named("https://News.Example.org/", "registrable-domain")
+    >>> host_named("xn--fiqs8s", Decode()), host_named("https://News.Example.org/", Decode(host_scope="registrable-domain"))
     ('中国', 'example.org')
+    >>> host_named("tenant-a/https://News.Example.org/", Decode(scope="/tenant"))
+    'tenant-a/news.example.org'
     """
-    return host_reader(scope)(name) or name
+    scope, slash, host = name.partition("/") if decode.scope is not None else ("", "", name)
+    return scope + slash + (host_reader(decode.host_scope)(host) or host)
 
 
 def _canonical(host: str) -> str | None:

@@ -73,6 +73,9 @@ class _ProgressBar(Listener):
     def odd_times(self, count: int) -> None:
         self._totals.odd_times += count
 
+    def without_scope(self, count: int) -> None:
+        self._totals.without_scope += count
+
 
 def _bar(console: Console) -> Progress:
     return Progress(

@@ -78,6 +78,9 @@ class Listener(RestoringListener):
     def odd_times(self, count: int) -> None:
         """So many of a batch's documents have a time that was not understood."""
 
+    def without_scope(self, count: int) -> None:
+        """So many of a batch's documents are in the empty scope, with decode.scope set."""
+
 
 class StartingOffsets(Protocol):
     """Chooses the starting offsets of newly assigned sources."""

@@ -102,6 +102,7 @@ class Prepared(NamedTuple):
     hosts: list[str | None]
     named: list[bool]
     odd_times: dict[int, str]
+    without_scope: list[int]
     letters: dict[int, DeadLetter]
     fingerprints: Fingerprints
 
@@ -116,6 +117,7 @@ class Prepared(NamedTuple):
             [text.host for text in texts],
             [text.named for text in texts],
             {row: text.odd_time for row, text in enumerate(texts) if text.odd_time},
+            [row for row, text in enumerate(texts) if text.scope == ""],
             letters,
             fingerprints,
         )
@@ -126,6 +128,8 @@ class Prepared(NamedTuple):
         documents: list[Any] = [Document(id_, "", "", ms, host, (), named) for id_, ms, host, named in columns]
         for row, odd_time in self.odd_times.items():
             documents[row] = replace(documents[row], odd_time=odd_time)
+        for row in self.without_scope:
+            documents[row] = replace(documents[row], scope="")
         for row, letter in self.letters.items():
             documents[row] = letter
         return documents

@@ -11,7 +11,7 @@ from typing import Any, Self
 from index import Source
 from streamer.errors import TrialFailed
 from streamer.observe.batch_report import Stopwatch
-from streamer.records.first_look import MissingHosts, OddTimes, WrongInput
+from streamer.records.first_look import MissingHosts, MissingScopes, OddTimes, WrongInput
 from streamer.records.record import Batch
 from streamer.service.loop import Listener
 from streamer.service.pipeline import Prefetcher, Step, Work
@@ -44,6 +44,7 @@ class StepsAhead:
         self._transport, self._listener = transport, listener
         self._attempts, self._trials, self._processes = attempts, trials, processes
         self._missing_hosts, self._odd_times, self._wrong_input = missing_hosts, OddTimes(), WrongInput()
+        self._missing_scopes = MissingScopes()
         self._resources = ExitStack()
 
     def __enter__(self) -> Self:
@@ -80,6 +81,7 @@ class StepsAhead:
         self._attempts.loop.name(batch)
         self._listener.without_host(self._missing_hosts.see(work.documents))
         self._listener.odd_times(self._odd_times.see(work.documents))
+        self._listener.without_scope(self._missing_scopes.see(work.documents))
         self._wrong_input.see(work.documents)
         yield work
         if work.batch is not batch and not stop_asked():

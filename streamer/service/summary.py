@@ -25,6 +25,7 @@ class Totals:
     audit     `audit.report.estimates` of the whole index; empty without an audit
     unread    inputs that could not be read to their end, each with the reason; empty if there are none
     odd_times documents whose time was not understood
+    without_scope documents in the empty scope, with decode.scope set
     clusters  counts by `ClusterTable.choose`; empty if clusters are not written
 
     >>> Totals(records=500, seconds=2.0).records_per_second
@@ -44,6 +45,7 @@ class Totals:
     remarks: list[str] = field(default_factory=list)
     suffix: str = ".jsonl"
     odd_times: int = 0
+    without_scope: int = 0
     audit: dict[str, Any] = field(default_factory=dict)
     unread: str = ""
     clusters: dict[str, int] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Totals:
             "already_decided": self.before + self.replayed,
             "folder": None if self.folder is None else dict(sorted(self.folder.items())),
             "odd_times": self.odd_times,
+            "without_scope": self.without_scope,
             "left_out": dict(sorted(self.left_out.items())),
             "remarks": self.remarks,
             "seconds": self.seconds,
@@ -128,6 +131,8 @@ def table(totals: Totals, out: Path) -> PlainTable:
         add("no documents", totals.left_out.total(), left_out_in_words(totals.left_out))
     if totals.odd_times:
         add("odd times", totals.odd_times, "not understood (decode.time), so taken as no time")
+    if totals.without_scope:
+        add("without scope", totals.without_scope, "compared with each other (decode.scope)")
     if shared := totals.outcomes[Verdict.UNIQUE.label, label(Verdict.UNIQUE, Reason.SHARED_ID)]:
         add("shared ids", shared, "ids of unrelated texts, so no versions: decode.id names no page")
     for measured in ("recall", "precision"):

@@ -66,6 +66,11 @@ class Decode(Section):
     """Pointer to the document's host or URL. The guard counts by it, and templates are learnt by it. An id that is a URL
     also names a host.
     """
+    scope: Pointer | None = None
+    """Pointer to the document's scope: its tenant, collection, source or language. Documents of different scopes never match,
+    and each scope has its own ids and hosts ([scopes](inputs.md#scopes)). A document without one is in the scope of all
+    such documents. An index is made with it, or without.
+    """
     host_scope: Literal["host", "registrable-domain", "none"] = "host"
     """What counts as one host: the host itself; the domain that its owner registered, by the list of public suffixes
     (news.example.co.uk is example.co.uk, and each blog of a listed platform is its own); or documents have no host, and

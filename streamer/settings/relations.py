@@ -96,7 +96,7 @@ def _kafka(value: Lookup, *, over_files: bool) -> Iterator[Relation]:
 def _decode(value: Lookup) -> Iterator[Relation]:
     form = "decode.format"
     is_text, is_avro = value(form) == "text", value(form) == "avro"
-    for key in ("text", "title", "id", "time", "host", "metadata"):
+    for key in ("text", "title", "id", "time", "host", "scope", "metadata"):
         yield Relation(not is_text or value(f"decode.{key}") is None, (f"decode.{key}", form), _UNUSED)
     yield Relation(not is_text or value("decode.preset") == "plain", ("decode.preset", form), _UNUSED)
     url = "decode.registry_url"

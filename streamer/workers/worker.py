@@ -145,6 +145,10 @@ class MetricsListener(Listener):
         """See `Listener`."""
         self._measures.count(definitions.ODD_TIMES, count)
 
+    def without_scope(self, count: int) -> None:
+        """See `Listener`."""
+        self._measures.count(definitions.WITHOUT_SCOPE, count)
+
     def restored(self, count: int) -> None:
         """See `RestoringListener`."""
         self._beat()

@@ -54,6 +54,7 @@ class World:
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
     without_host: list[int] = field(default_factory=list)
     odd_times: list[int] = field(default_factory=list)
+    without_scope: list[int] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     starts: int = 0
@@ -114,6 +115,7 @@ class World:
                 skipped=lambda *skipped: self.skipped.append(skipped),
                 without_host=self.without_host.append,
                 odd_times=self.odd_times.append,
+                without_scope=self.without_scope.append,
                 restored=self.restored.append,
                 behind=self.behind.append,
                 gaps=self.gaps.append,

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Kind, minhash
-from streamer.fingerprint.fingerprints import Fingerprints, Scheme
+from streamer.fingerprint import shingle_kernels
+from streamer.fingerprint.fingerprints import Fingerprints, Salts, Scheme
 from streamer.fingerprint.hashing import hash_words
 from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.minhash import kernels
@@ -90,16 +91,24 @@ class MinHasher(Scheme):
         return shingle_characters(characters, wide_size, narrow_size, self.key)
 
     def _slice(
-        self, texts: Sequence[str], _titles: Sequence[str] | None, _metadata: Sequence[Sequence[str]] | None
+        self,
+        texts: Sequence[str],
+        _titles: Sequence[str] | None,
+        _metadata: Sequence[Sequence[str]] | None,
+        salts: Salts,
     ) -> Fingerprints:
         settings = self._settings
         characters = self._normaliser.characters(texts)
         shingles = self._shingles(compared(characters))
+        if salts is not None:
+            shingle_kernels.salt(shingles.hashes[:, None], shingles.bounds, salts)
         values, crafted = bin_values(shingles, settings.bins, settings.bin_bits)
         counts = np.count_nonzero(values, axis=1)
         signatures = minhash.pack_bins(values, settings.bin_bits)
         features = shingles.hashes, shingles.bounds
-        prints = self._classified(characters, signatures, counts, settings.features_min, shingles.letters, features)
+        prints = self._classified(
+            characters, signatures, counts, settings.features_min, shingles.letters, features, salts
+        )
         refused = crafted & ((counts < settings.features_min) | self._refuses_crafted)
         prints.kinds[refused], prints.reasons[crafted] = Kind.UNDECIDABLE, Reason.CRAFTED
         prints.fingerprints[refused] = 0

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index import second_look as looks
-from streamer.fingerprint.fingerprints import Fingerprints, Scheme, slices
+from streamer.fingerprint import shingle_kernels
+from streamer.fingerprint.fingerprints import Fingerprints, Salts, Scheme, slices
 from streamer.fingerprint.hashing import hash_strings, hash_words
 from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.methods import second_look
@@ -29,6 +30,9 @@ from streamer.text.words import Words, split
 FORMAT_VERSION = 3
 """Raised whenever equal settings begin to give other fingerprints; the tests' pinned examples show when."""
 
+
+Features = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]
+"""Features in reading order, as `Fingerprinter._features` defines them."""
 
 Weighted = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 """Distinct features: hashes uint64 [features, lanes], weights int64 [features], and the texts' bounds int64 [n + 1]."""
@@ -103,19 +107,21 @@ class Fingerprinter(Scheme):
         return {**head, **self._stamp_of_texts(), **self._factors.stamp(), **self.key.stamp(), **look}
 
     def _slice(
-        self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None
+        self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None, salts: Salts
     ) -> Fingerprints:
         characters = self._normaliser.characters(texts)
         seen = compared(characters)
-        weighted, weighty = self._weighted(seen, titles)
+        weighted, weighty = self._weighted(seen, titles, salts)
         fingerprints = simhash(*weighted)
         looks = second_look.looks_of(self._look, *weighted, metadata, self.key)
         features_min, lengths = self._settings.features_min, letters(seen)
         features = weighted[0][:, 0], weighted[2]
-        return self._classified(characters, fingerprints, weighty, features_min, lengths, features, looks)
+        return self._classified(characters, fingerprints, weighty, features_min, lengths, features, salts, looks)
 
-    def _weighted(self, characters: Characters, titles: Sequence[str] | None) -> tuple[Weighted, npt.NDArray[np.int64]]:
-        hashes, bounds, weights = self._features(characters)
+    def _weighted(
+        self, characters: Characters, titles: Sequence[str] | None, salts: Salts = None
+    ) -> tuple[Weighted, npt.NDArray[np.int64]]:
+        hashes, bounds, weights = self._salted(characters, salts)
         distinct = count_distinct(hashes, bounds, weights)
         logarithms = log_weights(distinct.counts) if self._settings.weight == "log-tf" else None
         if weights is None and logarithms is not None:
@@ -123,7 +129,7 @@ class Fingerprinter(Scheme):
         else:
             totals = feature_weights(distinct.totals, distinct.counts, logarithms)
         if titles is not None and self._settings.title_factor > 1:
-            title_hashes, title_bounds, _ = self._features(compared(self._normaliser.characters(titles)))
+            title_hashes, title_bounds, _ = self._salted(compared(self._normaliser.characters(titles)), salts)
             numbers = np.repeat(np.arange(len(titles)), np.diff(title_bounds))
             named = in_title(distinct.hashes[:, 0], distinct.texts, title_hashes[:, 0], numbers)
             totals = np.where(named, totals * self._settings.title_factor, totals)
@@ -132,9 +138,13 @@ class Fingerprinter(Scheme):
             weighty = np.bincount(distinct.texts[totals > 0], minlength=len(weighty))
         return (distinct.hashes, totals, distinct.bounds), weighty
 
-    def _features(
-        self, characters: Characters
-    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
+    def _salted(self, characters: Characters, salts: Salts) -> Features:
+        features = self._features(characters)
+        if salts is not None:
+            shingle_kernels.salt(features[0], features[1], salts)
+        return features
+
+    def _features(self, characters: Characters) -> Features:
         """Features in reading order: hashes uint64 [features, lanes], bounds int64 [n + 1], weights int64 [features].
 
         None in place of weights: every occurrence weighs 1.

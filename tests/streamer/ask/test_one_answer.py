@@ -13,7 +13,7 @@ from streamer.ask.filter import Filter
 from streamer.ask.scrapy import _json_of
 from streamer.explain.why import explain
 from streamer.index_admin.tools import seek_id
-from streamer.records.decode import ID_BYTES_MAX
+from streamer.records.names import ID_BYTES_MAX
 from streamer.settings.settings import Settings, load
 from tests.support.command_line import run
 

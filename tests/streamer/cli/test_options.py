@@ -124,6 +124,7 @@ SHORT = [
     ("--title", "/head", "decode.title", "/head", "/key"),
     ("--text", "/body", "decode.text", "/body", "/key"),
     ("--host", "/url", "decode.host", "/url", "/key"),
+    ("--scope", "/tenant", "decode.scope", "/tenant", "/source"),
     ("--markup", "html", "fingerprint.markup", "html", "none"),
 ]
 

@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from streamer.clusters.clusters import write_clusters
+from streamer.clusters.clusters import counted, write_clusters
 from streamer.clusters.keep import rank_by
+from streamer.clusters.table import Counts
 from streamer.settings.settings import Settings, load
 from streamer.transports.files.output_folder import CHECKPOINT, FORMAT, OUTPUTS, Delivered, DeliveryHooks, OutputFolder
 from tests.support.command_line import run
@@ -133,7 +134,8 @@ def write(folder: Path, written: Sequence[Written]) -> None:
 class Recount:
     """Clusters by their definition, from the lines of verdicts.jsonl one after the other."""
 
-    def __init__(self, written: Sequence[Written]) -> None:
+    def __init__(self, written: Sequence[Written], field: str = "") -> None:
+        self.field = field
         self.root: dict[Place, Place] = {}
         self.shown: dict[Place, dict[str, Any]] = {}
         self.last: dict[Place, int] = {}
@@ -154,6 +156,9 @@ class Recount:
         time = value.get("time")
         time_ms = None if time is None else 1_000 * time
         self.shown[place] = line | {"host": value.get("host"), "time_ms": time_ms}
+        if self.field:
+            found = value.get(self.field)
+            self.shown[place]["field"] = None if found is None else str(found)
         if "original_source" in line:
             named = {"id": line["original"], "source": each.original[0], "line": each.original[1]}
             if verdict == "update":
@@ -184,6 +189,9 @@ class Recount:
             "longest": lambda place: self.lengths[place],
             "newest": lambda place: self.values[place].get("time", -1),
             "host-order": lambda place: -hosts.index(self.values[place].get("host", HOSTS[0])),
+            "max:/time": lambda place: self.values[place].get("time", -1),
+            "min:/time": lambda place: -self.values[place].get("time", 10**10),
+            "first:/host=b.example,c.example": lambda place: -hosts.index(self.values[place].get("host", HOSTS[0])),
         }
         return max(standing, key=key[policy], default=None)
 
@@ -198,8 +206,24 @@ class Recount:
             best = self.best(cluster, policy)
             line: dict[str, Any] = {"root": self.shown[root], "members": [self.shown[place] for place in others]}
             line |= {"documents": len(here), "hosts": [*hosts], "best": None if best is None else self.shown[best]}
-            lines.append(line)
+            lines.append(line | self.seen(here))
         return lines
+
+    def seen(self, here: Sequence[Place]) -> dict[str, int | None]:
+        times = [1_000 * self.values[place]["time"] for place in here if "time" in self.values[place]]
+        return {"first_ms": min(times, default=None), "last_ms": max(times, default=None)}
+
+    def counts(self, policy: str) -> dict[str, dict[str, int | None]]:
+        """Counts of each cluster that has a best document, by the id of that."""
+        found = {}
+        for cluster in self.members():
+            here = [place for place in cluster if place in self.values]
+            best = self.best(cluster, policy)
+            if best is not None:
+                hosts = {self.values[place]["host"] for place in here if "host" in self.values[place]}
+                counts = {"documents": len(here), "hosts": len(hosts), **self.seen(here)}
+                found[self.values[best]["id"]] = {f"neardup.{name}": each for name, each in counts.items()}
+        return found
 
     def kept(self, policy: str, written: Sequence[Written]) -> bytes:
         best = [self.best(cluster, policy) for cluster in self.members()]
@@ -207,10 +231,21 @@ class Recount:
         return b"".join(written[number].value + b"\n" for number in numbers)
 
 
-@examples(60)
-@given(STEPS, st.sampled_from((1, 3, 100)), st.sampled_from(("first", "longest", "newest", "host-order")))
+POLICIES = (
+    "first",
+    "longest",
+    "newest",
+    "host-order",
+    "max:/time",
+    "min:/time",
+    "first:/host=b.example,c.example",
+)
+
+
+@examples(100)
+@given(STEPS, st.sampled_from((1, 3, 100)), st.sampled_from(POLICIES), st.booleans())
 def test_clusters_equal_a_recount_of_the_verdicts_and_kept_lines_a_naive_policy(
-    steps: Sequence[Any], records_max: int, policy: str
+    steps: Sequence[Any], records_max: int, policy: str, with_counts: bool
 ) -> None:
     written = history(steps)
     with TemporaryDirectory() as name:
@@ -218,13 +253,21 @@ def test_clusters_equal_a_recount_of_the_verdicts_and_kept_lines_a_naive_policy(
         write(folder, written)
         (folder / "hosts").write_text(f"{HOSTS[1]}\n{HOSTS[2]}\n")
         chosen = settings_of(records_max)
-        rank = rank_by(f"host-order={folder / 'hosts'}" if policy == "host-order" else policy, chosen.decode)
-        counts = write_clusters(folder, chosen, rank, no_bar)
-        recount = Recount(written)
+        chosen_policy = rank_by(f"host-order={folder / 'hosts'}" if policy == "host-order" else policy, chosen.decode)
+        counts = write_clusters(folder, chosen, chosen_policy, no_bar, with_counts=with_counts)
+        recount = Recount(written, (chosen_policy.pointer or "").removeprefix("/"))
         assert [
             orjson.loads(line) for line in (folder / "clusters.jsonl").read_bytes().splitlines()
         ] == recount.clusters(policy)
-        assert (folder / "kept.jsonl").read_bytes() == recount.kept(policy, written)
+        kept, plain = (folder / "kept.jsonl").read_bytes(), recount.kept(policy, written)
+        if with_counts:
+            of_clusters = recount.counts(policy)
+            lines = [orjson.loads(line) for line in plain.splitlines()]
+            assert [orjson.loads(line) for line in kept.splitlines()] == [
+                line | of_clusters[line["id"]] for line in lines
+            ]
+        else:
+            assert kept == plain
         assert counts == {
             "documents": len(recount.values),
             "clusters": sum(len(cluster) > 1 for cluster in recount.members()),
@@ -237,6 +280,28 @@ def test_clusters_equal_a_recount_of_the_verdicts_and_kept_lines_a_naive_policy(
         assert not list(folder.glob("*.unfinished"))
 
 
+COUNTS = Counts(documents=3, hosts=2, first_ms=None, last_ms=7)
+COUNTED = b',"neardup.documents":3,"neardup.hosts":2,"neardup.first_ms":null,"neardup.last_ms":7}'
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        (b'{"id": "a", "n": 12345678901234567890123}', b'{"id": "a", "n": 12345678901234567890123' + COUNTED),
+        (b'\xef\xbb\xbf {"id": NaN } \r', b'\xef\xbb\xbf {"id": NaN ' + COUNTED),
+        (b'{"t": "\xb8\xdb"}', b'{"t": "\xb8\xdb"' + COUNTED),
+        (b'{"neardup.hosts":9, "n": 1.5}', b'{"n":1.5' + COUNTED),
+        (b'{"t": "\xb8\xdb", "neardup.hosts":9}', b'{"t": "\xb8\xdb", "neardup.hosts":9' + COUNTED),
+        (b'{"t":"\\"neardup.hosts\\""}', b'{"t":"\\"neardup.hosts\\""' + COUNTED),
+        (b'["a", {"text": "t"}]', b'["a", {"text": "t"}]'),
+        (b"\x00\x00\x00\x00\x07avro}", b"\x00\x00\x00\x00\x07avro}"),
+        (b"plain {text}", b"plain {text}"),
+    ],
+)
+def test_counts_are_the_last_members_of_a_line_whose_other_bytes_stay(value: bytes, line: bytes) -> None:
+    assert counted(value, COUNTS) == line
+
+
 STORIES = 12
 
 
@@ -247,6 +312,7 @@ def articles(first: int, end: int) -> bytes:
         words = np.random.default_rng(number // 3).integers(97, 123, (150, 7), np.uint8)
         text = b" ".join(map(bytes, words)).decode() + ("", " and so on and on", "")[number % 3]
         value = {"id": f"page-{number}", "text": text[3 * (number % 3 == 2) :], "host": HOSTS[number % 3]}
+        value["score"] = (0.5, "0.7", 0.25)[number % 3]
         lines.append(orjson.dumps(value | {"time": 1_000 - number}) + b"\n")
     return b"".join(lines)
 
@@ -324,7 +390,15 @@ def test_a_folder_of_several_runs_has_the_clusters_of_one_run_and_repeats_give_t
 @pytest.mark.usefixtures("inputs")
 def test_policies_choose_another_article_of_each_story_and_parquet_has_the_same_rows() -> None:
     Path("hosts").write_text("c.example\nB.example\n")
-    for policy, place in (("longest", 1), ("newest", 0), ("host-order=hosts", 2), ("first", 0)):
+    for policy, place in (
+        ("longest", 1),
+        ("newest", 0),
+        ("host-order=hosts", 2),
+        ("max:/score", 1),
+        ("min:/score", 2),
+        ("first:/host=c.example,b.example", 2),
+        ("first", 0),
+    ):
         filtered("--keep", policy, "--format", "parquet")
         kept = content("kept.jsonl").splitlines()
         assert [orjson.loads(line)["id"] for line in kept] == [f"page-{3 * story + place}" for story in range(STORIES)]
@@ -334,6 +408,23 @@ def test_policies_choose_another_article_of_each_story_and_parquet_has_the_same_
     shown = run("clusters", "out", *KEY).out.split()
     assert shown == [word for name, count in counts.items() for word in (name, str(count))]
     assert run("verify", "--out", "out", "--index", "out-index", *KEY).code == 0
+
+
+@pytest.mark.usefixtures("inputs")
+def test_kept_lines_say_how_often_when_and_on_how_many_hosts_a_text_was_printed() -> None:
+    filtered("--keep", "max:/score", "--counts", "--format", "parquet")
+    kept, clusters = content("kept.jsonl").splitlines(), content("clusters.jsonl").splitlines()
+    assert parquet.read_table("out/kept.parquet").to_pylist() == [orjson.loads(line) for line in kept]
+    for story, (line, cluster) in enumerate(zip(map(orjson.loads, kept), map(orjson.loads, clusters), strict=True)):
+        last_ms = 1_000 * (1_000 - 3 * story)
+        assert (line["neardup.documents"], line["neardup.hosts"]) == (3, 3)
+        assert (line["neardup.first_ms"], line["neardup.last_ms"]) == (last_ms - 2_000, last_ms)
+        assert (cluster["documents"], cluster["first_ms"], cluster["last_ms"]) == (3, last_ms - 2_000, last_ms)
+        assert [cluster["root"]["field"], *(each["field"] for each in cluster["members"])] == ["0.5", "0.7", "0.25"]
+        assert cluster["best"]["field"] == "0.7"
+    refused = run("clusters", "out", "--counts", *KEY)
+    assert refused.code == 2
+    assert "give --keep, too" in refused.err
 
 
 @pytest.mark.usefixtures("inputs")
@@ -380,7 +471,7 @@ def test_what_cannot_be_done_is_said_and_leaves_the_former_files() -> None:
         return done.err
 
     assert "names no host" in refused("out", "--keep", "host-order=/dev/null", code=78)
-    assert "is no policy: name first, longest, newest or" in refused("out", "--keep", "nearest", code=78)
+    assert "is no policy: name first, longest, newest, max:POINTER" in refused("out", "--keep", "nearest", code=78)
     assert "checkpoint.json" in refused("nowhere", code=78)
     assert "set decode.time" in refused("out", "--keep", "newest", code=78)
     assert "one.jsonl, line 1: there is no text at /body" in refused("out", "--set", "decode.text=/body", code=78)

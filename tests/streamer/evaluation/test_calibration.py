@@ -160,6 +160,16 @@ def test_trials_count_real_decisions(scheme: str, news: list[Document]) -> None:
     assert widening[-1] >= widening[0]
 
 
+def test_scopes_change_no_threshold(news: list[Document]) -> None:
+    """The sample's copies have no scope, and texts of two tenants are as similar as those of one."""
+    tenants = [replace(each, scope=("tenant-a", "tenant-b")[row % 2]) for row, each in enumerate(news)]
+    plain, scoped = (
+        [each.scores for each in trials([("tried", chosen(*settings))], make_sample(documents, NORMALISER))]
+        for documents, settings in ((news, ()), (tenants, ("decode.scope=/tenant",)))
+    )
+    assert scoped == plain
+
+
 def test_labelled_pairs_count_by_their_labels(news: list[Document]) -> None:
     """A flagged pair with the label of a different one is a false duplicate."""
     sides = ([news[0], news[1], news[2]], [news[0], news[1], news[3]])

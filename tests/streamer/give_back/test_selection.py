@@ -47,7 +47,7 @@ def test_filters_narrow_each_other_down(
     id_: str | None, original: str | None, host: str | None, since_ms: int | None
 ) -> None:
     selection = Selection(id_, original, host, since_ms)
-    meant = selection.may_match(dropped()) and selection.matches_host("Site.Example")
+    meant = selection.may_match(dropped()) and selection.matches_host("site.example")
     assert meant == ("other" not in (id_, original, host) and since_ms != NOW_MS + 1)
 
 

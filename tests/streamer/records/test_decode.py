@@ -1,4 +1,5 @@
 import gzip
+import json
 import re
 import time
 from datetime import UTC, datetime
@@ -15,14 +16,13 @@ from jsonpointer import JsonPointer, JsonPointerException
 from index.entry import Source
 from streamer.records.decode import (
     DETAIL_CHARACTERS_MAX,
-    ID_BYTES_MAX,
     DeadLetter,
     Decoder,
     Document,
     _parts,
     _resolve,
-    bounded_id,
 )
+from streamer.records.names import ID_BYTES_MAX, bounded_id
 from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.settings.decode import PRESETS
@@ -659,3 +659,48 @@ def test_a_page_of_plain_text_is_known_by_its_type_and_damage_by_its_line() -> N
     assert letter.reason is Reason.UNREADABLE
     assert letter.detail.startswith("WARC record 5, at byte 7")
     assert dead_letter(b'{"unreadable":"x","id":"a"}').reason is Reason.NO_TEXT
+
+
+@pytest.mark.parametrize(
+    ("value", "scope"),
+    [
+        ({"tenant": "tenant-a"}, "tenant-a"),
+        ({"tenant": "eu/west~1"}, "eu~1west~01"),
+        ({"tenant": 7}, "7"),
+        ({"tenant": "7"}, "7"),
+        ({"tenant": 12345678901234567890123}, "12345678901234567890123"),
+        ({"tenant": 1.5}, "1.5"),
+        ({}, ""),
+        *(({"tenant": each}, "") for each in ("", None, True, ["tenant-a"], {"id": "tenant-a"}, 1e300)),
+    ],
+)
+def test_a_scope_is_a_text_or_a_number_and_stands_before_id_and_host(value: dict[str, Any], scope: str) -> None:
+    whole = {"id": "42", "host": "Host.example", "text": "t", **value}
+    found = document(json.dumps(whole).encode(), scope="/tenant")
+    assert (found.scope, found.id, found.host) == (scope, f"{scope}/42", f"{scope}/host.example")
+
+
+def test_ids_from_urls_and_keys_have_their_scope_and_positions_have_none() -> None:
+    url = "https://Host.example/a"
+    found = document({"id": url, "text": "t", "tenant": "a"}, scope="/tenant")
+    assert (found.id, found.host) == (f"a/{url}", "a/host.example")
+    for key, named in ((b"key", "a/key"), (None, "documents/3/41")):
+        found = document({"text": "t", "tenant": "a"}, key, scope="/tenant")
+        assert (found.id, found.host, found.scope) == (named, None, "a")
+
+
+def test_a_dead_letter_has_its_scope_as_far_as_it_can_be_read() -> None:
+    letter = dead_letter({"id": "42", "tenant": "a"}, scope="/tenant")
+    assert letter.id == "a/42"
+    letter = dead_letter(b"{", b"42", scope="/tenant")
+    assert letter.id == "42"
+
+
+def test_the_first_item_of_a_list_is_the_scope_where_every_field_is_a_list() -> None:
+    found = document({"content": ["t"], "id": ["42"], "tenant": ["a", "b"]}, preset="nutch", scope="/tenant")
+    assert found.id == "a/42"
+
+
+def test_without_a_scope_names_are_as_they_were() -> None:
+    found = document({"id": "a/42", "host": "a.example", "text": "t", "scope": "b"})
+    assert (found.scope, found.id, found.host) == (None, "a/42", "a.example")

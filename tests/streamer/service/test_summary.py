@@ -69,6 +69,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
     totals.left_out.update({"response, image/png": 1200, "request": 1})
     totals.clusters = {"clusters": 2, "best": 7}
     totals.odd_times = 3
+    totals.without_scope = 2
     totals.folder = Counter({"update/recrawled": 1, "duplicate/similar": 2})
     found = totals.as_json(OUT)
     assert found.pop("cpu_us_by_verb") == pytest.approx(dict.fromkeys(STEPS, 1.0))
@@ -84,6 +85,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "already_decided": 5,
         "folder": {"duplicate/similar": 2, "update/recrawled": 1},
         "odd_times": 3,
+        "without_scope": 2,
         "left_out": {"request": 1, "response, image/png": 1200},
         "remarks": [],
         "seconds": 4.0,
