@@ -59,6 +59,10 @@ class DayFailed(Exception):
     """A step failed; the message names it, and the folder with the logs."""
 
 
+SEEDABLE = ("index.recrawl=duplicate",)
+"""A seed has no older versions of pages."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A step that passed.
@@ -301,7 +305,7 @@ def run(directory: Path, documents: int) -> list[Step]:
     """Run a day in a new folder, and log each step. Raises DayFailed, LocalKafkaError, LocalFlinkError."""
     with ExitStack() as stack:
         kafka = stack.enter_context(LocalKafka(directory / "kafka"))
-        service = stack.enter_context(split_service(directory / "service", kafka.bootstrap_servers))
+        service = stack.enter_context(split_service(directory / "service", kafka.bootstrap_servers, SEEDABLE))
         flink = stack.enter_context(LocalFlink(directory / "flink", settings=QUICK | CLUSTER))
         records = stack.enter_context(reading(service.settings))
         verdicts = stack.enter_context(Verdicts(kafka.bootstrap_servers, service.settings.topics.verdicts))

@@ -1,6 +1,7 @@
 """The job on Apache Flink, which provides state, time and channels. The only importer of pyflink.
 
-    fingerprints ─KafkaSource─► order ─► [frame] ─► claim ─► [recall ─► verify] ─► resolve ─► name ─► join ─KafkaSink─► verdicts
+    fingerprints ─KafkaSource─► order ─► [frame] ─► claim, [versions] ─► [recall ─► verify] ─► resolve ─► name ─► join
+    ─KafkaSink─► verdicts
 
 1. Event time is the broker's time of a record. Each partition's watermark follows it, and no partition counts as idle: a late
 record would be decided out of order.
@@ -34,7 +35,8 @@ from streamer.transports.kafka.topics import partitions_between, seed_topic
 SENDERS = {
     Stage.FRAME: (Stage.ORDER,),
     Stage.CLAIM: (Stage.ORDER, Stage.FRAME),
-    Stage.RECALL: (Stage.ORDER, Stage.FRAME, Stage.CLAIM),
+    Stage.VERSIONS: (Stage.ORDER,),
+    Stage.RECALL: (Stage.ORDER, Stage.FRAME, Stage.CLAIM, Stage.VERSIONS),
     Stage.VERIFY: (Stage.ORDER, Stage.FRAME, Stage.RECALL),
     Stage.RESOLVE: (Stage.ORDER, Stage.CLAIM, Stage.VERIFY),
     Stage.NAME: (Stage.ORDER, Stage.CLAIM, Stage.RESOLVE),
@@ -154,7 +156,7 @@ def build(
     shards, band_bits  see `Dataflow`
     seeding            only take in an index's entries, for a later job
     """
-    flow, keys = dataflow_of(settings, shards=shards, band_bits=band_bits), partition_keys(partitions)
+    flow, keys = dataflow_of(settings, seeding=seeding, shards=shards, band_bits=band_bits), partition_keys(partitions)
     topic, uid = (seed_topic(settings), "seeds") if seeding else (settings.topics.fingerprints, "source")
     source = (
         KafkaSource.builder()
