@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from deploy.flink_flow import Flow, written
@@ -35,7 +34,7 @@ from deploy.planted_fingerprints import OneIndex, Verdicts
 from index.errors import NeardupIndexError
 from streamer.errors import StreamerError
 from streamer.settings.parts import settings_of
-from streamer.transports.kafka.topics import committed_offsets, seed_topic
+from streamer.transports.kafka.topics import committed_offsets
 
 CLUSTER = {"taskmanager.numberOfTaskSlots": "2", "execution.checkpointing.interval": "2 s"}
 UPGRADED_JOB = Path(__file__).with_name("flink") / "upgraded_job.py"
@@ -187,8 +186,6 @@ class Day:
         self._flink.cancel(self._job)
         for state in (self._flink.checkpoints, self._flink.savepoints):
             shutil.rmtree(state)
-        with KafkaAdminClient(bootstrap_servers=self._service.settings.kafka.bootstrap_servers) as admin:
-            admin.delete_topics([seed_topic(self._service.settings)])
         self._seed()
         self._let_flow()
         self._checked()

@@ -20,7 +20,7 @@ FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
     "index": 667,
-    "index/dataflow": 1492,
+    "index/dataflow": 1509,
     "index/decide": 1326,
     "index/frames": 182,
     "index/kernels": 1981,
@@ -41,7 +41,7 @@ CODE_LINES_MAX = {
     "streamer/evaluation": 1241,
     "streamer/explain": 1113,
     "streamer/fingerprint": 1373,
-    "streamer/flink": 566,
+    "streamer/flink": 574,
     "streamer/give_back": 426,
     "streamer/index_admin": 677,
     "streamer/observe": 1111,
@@ -50,7 +50,7 @@ CODE_LINES_MAX = {
     "streamer/service": 2097,
     "streamer/settings": 890,
     "streamer/text": 1887,
-    "streamer/transports": 5837,
+    "streamer/transports": 5843,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
     "streamer/workers": 638,

@@ -33,6 +33,7 @@ class Dataflow:
     slot_ms        a decision slot's length: longer ones are cheaper, and delay verdicts
     band_bits      MinHash: hash bits that name a band's bucket, 1 to 40: about log2 of the expected documents
     chunk_entries  most bucket entries rewritten by an insertion
+    incomplete     whether a partition may begin without a state at later documents than its first
     updates        whether pages crawled again are updates, as with the equivalent index's `Recrawl("update")`
     """
 
@@ -43,6 +44,7 @@ class Dataflow:
     chunk_entries: int = 256
     longer: Longer | None = None
     updates: bool = False
+    incomplete: bool = False
 
     def __post_init__(self) -> None:
         if min(self.shards, self.slot_ms, self.chunk_entries) < 1 or not 1 <= self.band_bits <= HASH_BITS:
@@ -76,7 +78,15 @@ class Dataflow:
     def order(self) -> Order:
         """The first operator, which takes batches from the log."""
         layout = self._layout
-        return Order(self.parameters, layout, self._filing(layout), self.stamp, self.shards, self.slot_ms)
+        return Order(
+            self.parameters,
+            layout,
+            self._filing(layout),
+            self.stamp,
+            self.shards,
+            self.slot_ms,
+            incomplete=self.incomplete,
+        )
 
     def operators(self) -> Mapping[Stage, Operator]:
         """The operators after ORDER."""

@@ -50,16 +50,19 @@ class Order:
         stamp: Mapping[str, str],
         shards: int,
         slot_ms: int,
+        *,
+        incomplete: bool = False,
     ):
         """See `Dataflow`; stamp: as `Dataflow.stamp`."""
+        self._incomplete = incomplete
         self._parameters, self._layout, self._filing = parameters, layout, filing
         self._stamp, self._shards, self._slot_ms = dict(stamp), shards, slot_ms
 
     def arrive(self, task: Task, arrival: Arrival) -> Iterator[Message]:
         """Take a batch from the log; a partition's batches come in log order, and may come again.
 
-        Raises StateDiffersError if the batch or the state has other settings; ValueError for an unsound batch, and for
-        seeds that are late or incomplete.
+        Raises StateDiffersError if the batch or the state has other settings; ValueError for an unsound batch, for seeds that
+        are late or incomplete, and for documents without the ones before.
         """
         known = self._recorded(task)
         flow_stamp = {name: value for name, value in known.stamp.items() if not name.startswith(_FINGERPRINT_PREFIX)}
@@ -78,6 +81,12 @@ class Order:
         begin = max(arrival.begin, ends.get(stream, 0))
         new = begin < arrival.end
         if new:
+            if begin > 0 and not (ends or self._incomplete):
+                raise ValueError(
+                    f"Partition {arrival.source.partition} of {arrival.name} begins at offset {begin:,}, and this job has no "
+                    "state: its verdicts would ignore the documents before. Go on from a savepoint, seed the job, or submit it "
+                    "with --incomplete if the input begins there."
+                )
             if ends and stream not in ends:
                 # A recreated topic reuses its offsets, so only a later time keeps keys unique.
                 time_ms = max(time_ms, known.time_ms + 1)

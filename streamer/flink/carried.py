@@ -6,17 +6,17 @@ from streamer.fingerprint.scheme import longer_of, parameters_for
 from streamer.settings.settings import Settings
 
 
-def dataflow_of(settings: Settings, *, seeding: bool = False, **sizes: int) -> Dataflow:
+def dataflow_of(settings: Settings, *, seeding: bool = False, incomplete: bool = False, **sizes: int) -> Dataflow:
     """The flow that decides by these settings. Raises SettingsError, one line per problem.
 
-    seeding  whether it begins with an index's entries
-    sizes    as in `Dataflow`
+    seeding     whether it begins with an index's entries
+    incomplete  as in `Dataflow`, and so are `sizes`
     """
     problems = refusals(settings, seeding=seeding)
     if problems:
         raise SettingsError("\n".join(problems))
-    updates = settings.index.recrawl == "update"
-    return Dataflow(parameters_for(settings, {}), longer=longer_of(settings.index), updates=updates, **sizes)
+    longer, updates = longer_of(settings.index), settings.index.recrawl == "update"
+    return Dataflow(parameters_for(settings, {}), longer=longer, updates=updates, incomplete=incomplete, **sizes)
 
 
 def refusals(settings: Settings, *, seeding: bool = False) -> list[str]:
