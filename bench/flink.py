@@ -6,7 +6,8 @@
     python -m bench.flink --documents 200000 --updates
 
 Fingerprints are made up, with planted near-duplicates (`deploy.planted_fingerprints`). Everything is produced first; then the job
-is submitted, and the clock runs from its first verdict to its last. The operators alone run in this process, over a dict.
+is submitted, and the clock runs from its first verdict to its last. The operators alone run in this process, over a dict, and
+their clock is the processor's.
 
 With --seeded an index decides three quarters, its entries seed the job, and the job decides the rest. Then another job decides
 the same three quarters again, from the topic. Clock and processors of Flink's processes count from the job's start to the first
@@ -73,7 +74,7 @@ class State(dict[bytes, bytes]):
 
 
 def alone(flow: Dataflow, contents: Sequence[bytes]) -> tuple[dict[str, float], float, int]:
-    """Seconds that each operator takes for all batches in this process, bytes of their state, and documents with hits."""
+    """Seconds of a processor that each operator takes for all batches, bytes of their state, and documents with hits."""
     order, operators = flow.order(), flow.operators()
     states: dict[tuple[int, int], State] = defaultdict(State)
     seconds, hits = dict.fromkeys((stage.name.lower() for stage in flow.stages), 0.0), list[bytes]()
@@ -92,16 +93,16 @@ def alone(flow: Dataflow, contents: Sequence[bytes]) -> tuple[dict[str, float], 
                     waiting[message.stage, message.key].append(message)
                     hits.extend([message.content] * (message.kind == Kind.HITS))
 
-        begin = time.perf_counter()
+        begin = time.process_time()
         for content in contents[at : at + BATCHES_A_SLOT]:
             given = arrival(content, 1_000 * (1 + slot), "bench")
             take(order.arrive(states[0, given.source.partition], given))
-        seconds["order"] += time.perf_counter() - begin
+        seconds["order"] += time.process_time() - begin
         for stage, operator in operators.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             for key in sorted(key for of, key in waiting if of == stage):
                 take(operator.complete(states[stage, key], 0, waiting[stage, key]))
-            seconds[stage.name.lower()] += time.perf_counter() - begin
+            seconds[stage.name.lower()] += time.process_time() - begin
     size = sum(len(name) + len(content) for state in states.values() for name, content in state.items())
     rows = rows_of(hits, Layout.of(flow.parameters, flow.longer, updates=flow.updates).hit)
     _, hitting = numbered(rows["high"], rows["low"])
