@@ -3,9 +3,11 @@
     python -m bench.flink --documents 200000
     python -m bench.flink --documents 200000 --shards 16 64 256
     python -m bench.flink --documents 200000 --seeded
+    python -m bench.flink --documents 200000 --updates
 
 Fingerprints are made up, with planted near-duplicates (`deploy.planted_fingerprints`). Everything is produced first; then the job
-is submitted, and the clock runs from its first verdict to its last. The operators alone run in this process, over a dict.
+is submitted, and the clock runs from its first verdict to its last. The operators alone run in this process, over a dict, and
+their clock is the processor's.
 
 With --seeded an index decides three quarters, its entries seed the job, and the job decides the rest. Then another job decides
 the same three quarters again, from the topic. Clock and processors of Flink's processes count from the job's start to the first
@@ -21,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from deploy.flink_service import set_options
 from deploy.local_flink import LocalFlink, LocalFlinkError
@@ -37,16 +40,19 @@ from deploy.planted_fingerprints import (
     put_on_hosts,
     sequential,
 )
-from index import Index, Longer, Parameters
+from index import Index
 from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Kind, Message
 from index.dataflow.rows import Layout, numbered, rows_of
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.flink.batches import arrival, verdict_batch
+from streamer.flink.carried import dataflow_of
 from streamer.flink.seed import seed, taken_in
 from streamer.parts.envelope import stamp_text
+from streamer.records.reason import EQUAL_REASONS, recrawl_by
 from streamer.settings.settings import load
 
-CARRIED = ["index.recrawl=duplicate", "fingerprint.key=public"]
+CARRIED = ["fingerprint.key=public"]
+IDS_PLAY_NO_ROLE = "index.recrawl=duplicate"
 SCHEMES = {
     "simhash": [
         "fingerprint.scheme=simhash",
@@ -67,11 +73,8 @@ class State(dict[bytes, bytes]):
         self.update(contents)
 
 
-def alone(
-    parameters: Parameters, longer: Longer | None, contents: Sequence[bytes], shards: int
-) -> tuple[dict[str, float], float, int]:
-    """Seconds that each operator takes for all batches in this process, bytes of their state, and documents with hits."""
-    flow = Dataflow(parameters, shards=shards, longer=longer)
+def alone(flow: Dataflow, contents: Sequence[bytes]) -> tuple[dict[str, float], float, int]:
+    """Seconds of a processor that each operator takes for all batches, bytes of their state, and documents with hits."""
     order, operators = flow.order(), flow.operators()
     states: dict[tuple[int, int], State] = defaultdict(State)
     seconds, hits = dict.fromkeys((stage.name.lower() for stage in flow.stages), 0.0), list[bytes]()
@@ -90,24 +93,24 @@ def alone(
                     waiting[message.stage, message.key].append(message)
                     hits.extend([message.content] * (message.kind == Kind.HITS))
 
-        begin = time.perf_counter()
+        begin = time.process_time()
         for content in contents[at : at + BATCHES_A_SLOT]:
             given = arrival(content, 1_000 * (1 + slot), "bench")
             take(order.arrive(states[0, given.source.partition], given))
-        seconds["order"] += time.perf_counter() - begin
+        seconds["order"] += time.process_time() - begin
         for stage, operator in operators.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             for key in sorted(key for of, key in waiting if of == stage):
                 take(operator.complete(states[stage, key], 0, waiting[stage, key]))
-            seconds[stage.name.lower()] += time.perf_counter() - begin
+            seconds[stage.name.lower()] += time.process_time() - begin
     size = sum(len(name) + len(content) for state in states.values() for name, content in state.items())
-    rows = rows_of(hits, Layout.of(parameters, longer).hit)
+    rows = rows_of(hits, Layout.of(flow.parameters, flow.longer, updates=flow.updates).hit)
     _, hitting = numbered(rows["high"], rows["low"])
     return seconds, size, len(hitting)
 
 
 @contextmanager
-def cluster(scheme: str) -> Iterator[tuple[LocalKafka, LocalFlink, list[str]]]:
+def cluster(scheme: str, policy: str = IDS_PLAY_NO_ROLE) -> Iterator[tuple[LocalKafka, LocalFlink, list[str]]]:
     """A broker with both topics, a cluster, and settings of the job."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-flink-") as name,
@@ -115,14 +118,14 @@ def cluster(scheme: str) -> Iterator[tuple[LocalKafka, LocalFlink, list[str]]]:
         LocalFlink(Path(name) / "flink", settings={"execution.checkpointing.interval": "5 s"}) as flink,
     ):
         create_topics(kafka.bootstrap_servers, "fingerprints", "verdicts")
-        chosen = [*SCHEMES[scheme], *CARRIED, f"kafka.bootstrap_servers={kafka.bootstrap_servers}"]
+        chosen = [*SCHEMES[scheme], *CARRIED, policy, f"kafka.bootstrap_servers={kafka.bootstrap_servers}"]
         yield kafka, flink, [*chosen, "topics.fingerprints=fingerprints", "topics.verdicts=verdicts"]
 
 
-def on_flink(scheme: str, parameters: Parameters, contents: Sequence[bytes], documents: int, shards: int) -> None:
+def on_flink(scheme: str, policy: str, contents: Sequence[bytes], documents: int, shards: int) -> None:
     """Print what the job on a real cluster does with all batches."""
     with (
-        cluster(scheme) as (kafka, flink, chosen),
+        cluster(scheme, policy) as (kafka, flink, chosen),
         Feeder(kafka.bootstrap_servers, "fingerprints") as feeder,
         Verdicts(kafka.bootstrap_servers, "verdicts") as verdicts,
     ):
@@ -132,8 +135,12 @@ def on_flink(scheme: str, parameters: Parameters, contents: Sequence[bytes], doc
         wanted = flink.checkpoints_completed(job) + 2
         flink.wait(lambda: flink.checkpoints_completed(job) >= wanted, "checkpoints", TIMEOUT_SECONDS)
         size = flink.get(f"/jobs/{job}/checkpoints")["latest"]["completed"]["state_size"]
-        longer = longer_of(load(None, chosen, {}).index)
-        expected = sequential(kafka.bootstrap_servers, "fingerprints", parameters, longer=longer)
+        settings = load(None, chosen, {})
+        parameters = parameters_for(settings, scheme_for(settings).stamp())
+        options: dict[str, Any] = {"longer": longer_of(settings.index)}
+        if settings.index.recrawl == "update":
+            options |= {"recrawl": recrawl_by("update"), "equal_reasons": EQUAL_REASONS}
+        expected = sequential(kafka.bootstrap_servers, "fingerprints", parameters, **options)
         wrong = mismatches(expected, verdicts.by_batch)
     print(
         f"{scheme} on Flink, {shards} shards: {rate:,.0f} documents/s, {size / documents:,.0f} bytes of state a document, "
@@ -230,18 +237,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--hosts", action="store_true", help="put most documents on four hosts, whose pages share templates"
     )
+    parser.add_argument("--updates", action="store_true", help="a fifth of the documents are pages that came before")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--alone", action="store_true", help="the operators alone")
     only.add_argument("--cluster", action="store_true", help="the cluster alone")
     only.add_argument("--seeded", action="store_true", help="from an index to a job")
     options = parser.parse_args(arguments)
+    if options.updates and options.seeded:
+        parser.error("a seed has no older versions of pages: leave out --updates or --seeded")
+    policy = "index.recrawl=update" if options.updates else IDS_PLAY_NO_ROLE
     for scheme in options.schemes:
-        settings = load(None, [*SCHEMES[scheme], *CARRIED], {})
+        settings = load(None, [*SCHEMES[scheme], *CARRIED, policy], {})
         parameters = parameters_for(settings, scheme_for(settings).stamp())
         stamp = stamp_text(parameters.fingerprint)
         fingerprints = planted(parameters, options.documents, seed=1)
         hosts = put_on_hosts(fingerprints, seed=3) if options.hosts else None
-        contents = list(batches_of(fingerprints, seed=2, stamp=stamp, hosts=hosts))
+        contents = list(batches_of(fingerprints, seed=2, stamp=stamp, hosts=hosts, again=options.updates))
         print(f"load average {os.getloadavg()[0]:.2f}, {os.cpu_count()} processors", flush=True)
         if options.seeded:
             seeded(scheme, contents)
@@ -249,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         for shards in options.shards:
             if not options.cluster:
-                seconds, size, hitting = alone(parameters, longer_of(settings.index), contents, shards)
+                seconds, size, hitting = alone(dataflow_of(settings, shards=shards), contents)
                 each = ", ".join(f"{name} {1e6 * took / options.documents:.0f}" for name, took in seconds.items())
                 print(
                     f"{scheme}, operators alone, {shards} shards: {options.documents / sum(seconds.values()):,.0f} documents/s, "
@@ -258,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     flush=True,
                 )
             if not options.alone:
-                on_flink(scheme, parameters, contents, options.documents, shards)
+                on_flink(scheme, policy, contents, options.documents, shards)
     return 0
 
 

@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from deploy.flink_flow import Flow, written
@@ -35,7 +34,7 @@ from deploy.planted_fingerprints import OneIndex, Verdicts
 from index.errors import NeardupIndexError
 from streamer.errors import StreamerError
 from streamer.settings.parts import settings_of
-from streamer.transports.kafka.topics import committed_offsets, seed_topic
+from streamer.transports.kafka.topics import committed_offsets
 
 CLUSTER = {"taskmanager.numberOfTaskSlots": "2", "execution.checkpointing.interval": "2 s"}
 UPGRADED_JOB = Path(__file__).with_name("flink") / "upgraded_job.py"
@@ -57,6 +56,10 @@ log = logging.getLogger("deploy.flink_day")
 
 class DayFailed(Exception):
     """A step failed; the message names it, and the folder with the logs."""
+
+
+SEEDABLE = ("index.recrawl=duplicate",)
+"""A seed has no older versions of pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +186,6 @@ class Day:
         self._flink.cancel(self._job)
         for state in (self._flink.checkpoints, self._flink.savepoints):
             shutil.rmtree(state)
-        with KafkaAdminClient(bootstrap_servers=self._service.settings.kafka.bootstrap_servers) as admin:
-            admin.delete_topics([seed_topic(self._service.settings)])
         self._seed()
         self._let_flow()
         self._checked()
@@ -301,7 +302,7 @@ def run(directory: Path, documents: int) -> list[Step]:
     """Run a day in a new folder, and log each step. Raises DayFailed, LocalKafkaError, LocalFlinkError."""
     with ExitStack() as stack:
         kafka = stack.enter_context(LocalKafka(directory / "kafka"))
-        service = stack.enter_context(split_service(directory / "service", kafka.bootstrap_servers))
+        service = stack.enter_context(split_service(directory / "service", kafka.bootstrap_servers, SEEDABLE))
         flink = stack.enter_context(LocalFlink(directory / "flink", settings=QUICK | CLUSTER))
         records = stack.enter_context(reading(service.settings))
         verdicts = stack.enter_context(Verdicts(kafka.bootstrap_servers, service.settings.topics.verdicts))

@@ -11,6 +11,7 @@ from deploy.flink_service import PARTITIONS
 from deploy.planted_fingerprints import BatchVerdicts, OneIndex
 from index import Verdict
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
+from streamer.records.reason import recrawl_by
 from streamer.settings.settings import Settings
 
 VerdictsByPosition = dict[str, tuple[str, str | None]]
@@ -83,6 +84,7 @@ def one_index(settings: Settings, directory: Path) -> OneIndex:
         parameters_for(settings, scheme_for(settings).stamp()),
         directory,
         longer=longer_of(settings.index),
+        recrawl=recrawl_by(settings.index.recrawl),
     )
 
 

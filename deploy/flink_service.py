@@ -19,7 +19,7 @@ from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.topics import create_topics
 
 PARTITIONS = 4
-CARRIED = ("index.recrawl=duplicate", "fingerprint.key=public")
+CARRIED = ("fingerprint.key=public",)
 
 ENDED = ("FAILED", "FINISHED", "CANCELED", "SUSPENDED")
 """Job states that nothing follows."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ PARTITIONS = 4
 STREAM, TOPIC = "planted-stream", "documents"
 HOSTS, PAGES_AT_ONCE = 4, 500
 NEAR_SHARE, EXACT_SHARE, UNDECIDABLE_SHARE, LONGER_SHARE = 0.25, 0.02, 0.01, 0.1
+AGAIN_SHARE = 0.2
 
 
 class BatchVerdicts(NamedTuple):
@@ -37,6 +38,7 @@ class BatchVerdicts(NamedTuple):
     original_ids: list[str | None]
     original_positions: list[Position | None]
     ratios: list[int]
+    reasons: list[int]
 
 
 def planted(parameters: Parameters, count: int, seed: int) -> npt.NDArray[np.uint64]:
@@ -76,9 +78,17 @@ def put_on_hosts(fingerprints: npt.NDArray[np.uint64], seed: int) -> list[str | 
 
 
 def batches_of(
-    fingerprints: npt.NDArray[np.uint64], seed: int, stamp: str = "{}", hosts: Sequence[str | None] | None = None
+    fingerprints: npt.NDArray[np.uint64],
+    seed: int,
+    stamp: str = "{}",
+    hosts: Sequence[str | None] | None = None,
+    *,
+    again: bool = False,
 ) -> Iterator[bytes]:
-    """Fingerprint batches with this stamp for PARTITIONS partitions, in sending order."""
+    """Fingerprint batches with this stamp for PARTITIONS partitions, in sending order.
+
+    again  whether AGAIN_SHARE of the documents are pages that came before, half of them unchanged
+    """
     generator = np.random.default_rng(seed)
     count = len(fingerprints)
     partition_of = generator.integers(0, PARTITIONS, count)
@@ -89,14 +99,32 @@ def batches_of(
     exact = np.flatnonzero(kinds == Kind.EXACT)
     fingerprints[exact] = (exact // 100 % 97).astype(np.uint64)[:, None]
     lengths = np.where(generator.random(count) < LONGER_SHARE, 1_200, 1_000).astype(np.uint32)
+    pages = _crawled_again(fingerprints, kinds, seed) if again else np.arange(count)
+    # An equal fingerprint is an equal text here.
+    digests = np.repeat(fingerprints[:, :1] ^ fingerprints[:, -1:] << np.uint64(1) | np.uint64(1), 2, axis=1)
     rows_of = [np.flatnonzero(partition_of == partition) for partition in range(PARTITIONS)]
     for at in range(0, max(map(len, rows_of)), DOCUMENTS_MAX):
         for partition, all_rows in enumerate(rows_of):
             rows = all_rows[at : at + DOCUMENTS_MAX]
             if len(rows):
-                ids = [f"made-up-{row}" for row in rows.tolist()]
-                own = None if hosts is None else [hosts[row] for row in rows.tolist()]
-                yield batch(partition, at, fingerprints[rows], kinds[rows], ids, stamp, lengths[rows], own)
+                ids = [f"made-up-{page}" for page in pages[rows].tolist()]
+                own = None if hosts is None else [hosts[page] for page in pages[rows].tolist()]
+                columns = fingerprints[rows], kinds[rows], ids, stamp, lengths[rows], own
+                yield batch(partition, at, *columns, digests=digests[rows] if again else None)
+
+
+def _crawled_again(
+    fingerprints: npt.NDArray[np.uint64], kinds: npt.NDArray[np.uint8], seed: int
+) -> npt.NDArray[np.int64]:
+    """Row whose page each row is, int64 [count]; gives half of those that come again that row's text."""
+    generator, count = np.random.default_rng(seed), len(fingerprints)
+    pages = np.arange(count)
+    for row in np.flatnonzero(generator.random(count) < AGAIN_SHARE).tolist():
+        if row:
+            pages[row] = pages[row - 1 - int(generator.integers(min(row, 1_000)))]
+            if generator.random() < 0.5:
+                fingerprints[row], kinds[row] = fingerprints[pages[row]], kinds[pages[row]]
+    return pages
 
 
 def batch(
@@ -108,6 +136,7 @@ def batch(
     stamp: str = "{}",
     lengths: npt.NDArray[np.uint32] | None = None,
     hosts: Sequence[str | None] | None = None,
+    digests: npt.NDArray[np.uint64] | None = None,
 ) -> bytes:
     """A fingerprint batch with offsets from `begin` on."""
     count, source = len(ids), Source(STREAM, partition)
@@ -122,6 +151,7 @@ def batch(
         np.zeros(count, np.int64),
         ids,
         hosts=hosts,
+        digests=digests,
         lengths=lengths,
     )
     heading = Heading(stamp, STREAM, TOPIC, partition, begin, begin + count)
@@ -173,12 +203,11 @@ class OneIndex:
         topic: str,
         parameters: Parameters,
         directory: Path,
-        *,
-        longer: Longer | None = None,
+        **options: Any,
     ) -> None:
-        """directory: of an index to continue, without its earlier batches, or of a new one; longer: as in `Index.open`."""
+        """directory: of an index to continue, without its earlier batches, or of a new one; options: as in `Index.open`."""
         self._bootstrap_servers, self._topic = bootstrap_servers, topic
-        self._open = partial(Index.open, directory, parameters, map_bytes_max=2**36, longer=longer)
+        self._open = partial(Index.open, directory, parameters, map_bytes_max=2**36, **options)
         self._partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
         self._waiting: list[tuple[int, int, int, FingerprintBatch]] = []
         self._latest_ms = [0] * PARTITIONS
@@ -219,6 +248,7 @@ class OneIndex:
                 decisions.original_ids,
                 decisions.original_positions,
                 decisions.ratios.tolist(),
+                decisions.reasons.tolist(),
             )
         return verdicts
 
@@ -241,13 +271,12 @@ def sequential(
     topic: str,
     parameters: Parameters,
     directory: Path | None = None,
-    *,
-    longer: Longer | None = None,
+    **options: Any,
 ) -> dict[tuple[int, int], BatchVerdicts]:
-    """Verdicts of `OneIndex` on all batches; without a directory its index is temporary."""
+    """Verdicts of `OneIndex` on all batches; without a directory its index is temporary. options: as in `Index.open`."""
     with (
         tempfile.TemporaryDirectory(prefix="sequential-") as new,
-        OneIndex(bootstrap_servers, topic, parameters, directory or Path(new), longer=longer) as index,
+        OneIndex(bootstrap_servers, topic, parameters, directory or Path(new), **options) as index,
     ):
         return index.decide()
 
@@ -306,6 +335,7 @@ class Verdicts:
             list(batch.original_ids),
             list(batch.original_positions),
             batch.ratios.tolist(),
+            batch.reasons.tolist(),
         )
         first = self.by_batch.setdefault((partition, batch.heading.begin), verdicts)
         if first is verdicts:

@@ -1,6 +1,6 @@
 """Decisions as a flow: operators with keyed state, whose verdicts equal those of one index fed in log order.
 
-    order ──► [frame] ──► claim ──► [recall ──► verify] ──► resolve ──► name ──► join
+    order ──► [frame] ──► claim, [versions] ──► [recall ──► verify] ──► resolve ──► name ──► join
 
 `Dataflow` has all operators; the runtime brings state and the progress of time. docs/flink.md says why the verdicts are right.
 """

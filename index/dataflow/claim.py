@@ -49,8 +49,7 @@ class Claim:
         """See `Dataflow`."""
         self._parameters, self._layout, self._shards = parameters, layout, shards
         self._buckets = Buckets(layout.entry, chunk_entries)
-        recalls = parameters.banding is not None or parameters.look is not None
-        self._met = PAIR if recalls else layout.hit
+        self._met = PAIR if layout.recalls else layout.hit
         if parameters.banding is None:
             self._radii = np.array(probe_radii(parameters.blocks, parameters.distance_max))
 
@@ -65,7 +64,9 @@ class Claim:
         rejects, near = [np.empty(0, PAIR)], [np.empty(0, self._met)]
         for pages, rows, others in self._meet(task, claims):
             exact, places = pages >= EXACT_PAGES, np.flatnonzero(pages < EXACT_PAGES)
-            rejects.append(_equal(rows[exact], others[exact], 0))
+            # An entry that may leave is no original for good: RESOLVE decides short texts too.
+            equals = near if self._layout.updates else rejects
+            equals.append(_equal(rows[exact], others[exact], 0))
             near.append(self._compared(pages[places], np.take(rows, places), np.take(others, places)))
         yield from self._by_original(np.concatenate(rejects), Stage.NAME, Kind.REJECTS, slot)
         pairs = np.concatenate(near)

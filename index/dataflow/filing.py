@@ -38,10 +38,11 @@ class Filing:
     def __init__(self, parameters: Parameters, layout: Layout, shards: int, band_bits: int):
         """See `Dataflow`."""
         self._parameters, self._layout, self._shards, self._band_bits = parameters, layout, shards, band_bits
-        recalls = parameters.banding is not None or parameters.look is not None
         # RECALL keeps whole batches on arrival, and parts of them once all have come.
         kept = Kind.SIGNATURES if parameters.frames is None else Kind.PARTS
-        self._kinds: Mapping[Stage, Kind] = {Stage.RECALL: kept, Stage.VERIFY: Kind.SIGNATURES} if recalls else {}
+        self._kinds: Mapping[Stage, Kind] = (
+            {Stage.RECALL: kept, Stage.VERIFY: Kind.SIGNATURES} if layout.recalls else {}
+        )
         if parameters.banding is None:
             masks = [flips(radius) for radius in probe_radii(parameters.blocks, parameters.distance_max)]
             self._adds = np.concatenate(masks) == 0
@@ -58,8 +59,12 @@ class Filing:
     def filed(
         self, signatures: Rows, slot: int, exact: Rows | None = None, *, seeded: bool = False
     ) -> Iterator[Message]:
-        """Messages for NEAR documents in order, as `Layout.signature`, and for EXACT ones; seeded: ask for nothing."""
+        """Messages for NEAR documents of a batch in order, as `Layout.signature`, and for EXACT ones; seeded: ask for nothing."""
         claims = [self._near_claims(signatures)] + ([] if exact is None else [self._exact_claims(exact)])
+        if self._layout.updates and exact is not None:
+            signatures = np.concatenate([signatures, exact])
+            # A leaf has its documents in order, and is kept at once.
+            signatures = np.take(signatures, np.argsort(signatures["low"], kind="stable"))
         shards = shard_of_batches(signatures["high"], signatures["low"], self._shards)
         for stage, kind in self._kinds.items():
             if not (seeded and stage is Stage.VERIFY):

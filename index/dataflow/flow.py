@@ -14,6 +14,7 @@ from index.dataflow.recall import Recall
 from index.dataflow.resolve import Resolve
 from index.dataflow.rows import Layout
 from index.dataflow.verify import Verify
+from index.dataflow.versions import Versions
 from index.matching.minhash import DISTANCE_UNITS, HASH_BITS
 from index.session import Longer
 from index.storage.parameters import Parameters
@@ -32,6 +33,8 @@ class Dataflow:
     slot_ms        a decision slot's length: longer ones are cheaper, and delay verdicts
     band_bits      MinHash: hash bits that name a band's bucket, 1 to 40: about log2 of the expected documents
     chunk_entries  most bucket entries rewritten by an insertion
+    incomplete     whether a partition may begin without a state at later documents than its first
+    updates        whether pages crawled again are updates, as with the equivalent index's `Recrawl("update")`
     """
 
     parameters: Parameters
@@ -40,6 +43,8 @@ class Dataflow:
     band_bits: int = 20
     chunk_entries: int = 256
     longer: Longer | None = None
+    updates: bool = False
+    incomplete: bool = False
 
     def __post_init__(self) -> None:
         if min(self.shards, self.slot_ms, self.chunk_entries) < 1 or not 1 <= self.band_bits <= HASH_BITS:
@@ -56,28 +61,41 @@ class Dataflow:
         if self.longer is not None and self.longer.new_max < DISTANCE_UNITS:
             longer += f", new {self.longer.new_max}"
         own = {"format": FORMAT_VERSION, "shards": self.shards, "band_bits": self.band_bits, "longer": longer}
+        if self.updates:
+            own["recrawl"] = "update"
         return {name: str(value) for name, value in own.items()} | replace(self.parameters, fingerprint={}).by_name()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The operators in use: SimHash without a second look compares in CLAIM already, and FRAME needs frames."""
+        """The operators in use: SimHash alone compares in CLAIM already, FRAME needs frames, and VERSIONS updates."""
         unused = {Stage.FRAME} if self.parameters.frames is None else set()
-        if self.parameters.banding is None and self.parameters.look is None:
+        if not self._layout.recalls:
             unused |= {Stage.RECALL, Stage.VERIFY}
+        if not self.updates:
+            unused |= {Stage.VERSIONS}
         return tuple(stage for stage in Stage if stage not in unused)
 
     def order(self) -> Order:
         """The first operator, which takes batches from the log."""
-        layout = Layout.of(self.parameters, self.longer)
-        return Order(self.parameters, layout, self._filing(layout), self.stamp, self.shards, self.slot_ms)
+        layout = self._layout
+        return Order(
+            self.parameters,
+            layout,
+            self._filing(layout),
+            self.stamp,
+            self.shards,
+            self.slot_ms,
+            incomplete=self.incomplete,
+        )
 
     def operators(self) -> Mapping[Stage, Operator]:
         """The operators after ORDER."""
-        parameters, layout = self.parameters, Layout.of(self.parameters, self.longer)
+        parameters, layout = self.parameters, self._layout
         framing = {} if parameters.frames is None else {Stage.FRAME: Frame(parameters, layout, self._filing(layout))}
         operators: dict[Stage, Operator] = {
             **framing,
             Stage.CLAIM: Claim(parameters, layout, self.shards, self.chunk_entries),
+            Stage.VERSIONS: Versions(self.shards),
             Stage.RECALL: Recall(layout, self.shards),
             Stage.VERIFY: Verify(parameters, layout),
             Stage.RESOLVE: Resolve(parameters, self.longer, layout, self.shards),
@@ -85,6 +103,10 @@ class Dataflow:
             Stage.JOIN: Join(),
         }
         return {stage: operators[stage] for stage in self.stages if stage is not Stage.ORDER}
+
+    @property
+    def _layout(self) -> Layout:
+        return Layout.of(self.parameters, self.longer, updates=self.updates)
 
     def _filing(self, layout: Layout) -> Filing:
         return Filing(self.parameters, layout, self.shards, self.band_bits)

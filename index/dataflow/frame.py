@@ -54,7 +54,8 @@ class Frame:
         contents = {names[number]: stored.pack_sample(changed[number]) for number in sorted(changed)}
         task.put_all({_GROUP: stored.pack_host_groups(groups)[0], **contents})
         signatures = np.zeros(len(pages), self._layout.signature)
-        signatures["high"], signatures["low"], signatures["whole"] = pages["high"], pages["low"], pages["whole"]
+        for name in ("high", "low", "whole", "tag"):
+            signatures[name] = pages[name]
         signatures["whole"]["fingerprint"] = prints
         yield from self._filing.filed(signatures, slot)
 

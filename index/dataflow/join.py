@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from index.dataflow.message import Decided, Kind, Message, Task, unpack_texts
-from index.dataflow.rows import NAMED, PARTITION_MAX, ROW_BITS, row_numbers
-from index.entry import NO_DISTANCE, Position, Source, Verdict
+from index.dataflow.rows import NAMED, PARTITION_MAX, ROW_BITS, row_numbers, verdict_parts
+from index.entry import NO_DISTANCE, Position, Source, Verdict, naming_originals
 
 _HEADING = struct.Struct("<QQQQ")
 _COUNT = struct.Struct("<I")
@@ -36,7 +36,9 @@ def _unique(content: bytes) -> tuple[tuple[int, int], Decided]:
     distances, letters = np.full(count, NO_DISTANCE, np.int16), np.zeros(count, np.uint32)
     none, content = [None] * count, content[_HEADING.size + count :]
     partition = high & PARTITION_MAX
-    return (high, begin), Decided(partition, begin, first, verdicts, distances, [*none], [*none], letters, {}, content)
+    marks = np.zeros(count, np.uint8)
+    found = Decided(partition, begin, first, verdicts, distances, [*none], [*none], letters, {}, content, marks)
+    return (high, begin), found
 
 
 def _reject(decided: dict[tuple[int, int], Decided], content: bytes) -> None:
@@ -45,11 +47,18 @@ def _reject(decided: dict[tuple[int, int], Decided], content: bytes) -> None:
     texts = unpack_texts(content, _COUNT.size + rows.nbytes)
     numbers = row_numbers(rows["low"]).tolist()
     begins = (rows["low"] >> np.uint64(ROW_BITS)).tolist()
+    verdicts, marks, former = verdict_parts(rows["verdict"])
+    are_named = naming_originals(verdicts)
+    # A record that is no entry has no length to compare.
+    letters = np.where(former, 0, rows["letters"])
     for place, (row, begin) in enumerate(zip(numbers, begins, strict=True)):
         batch = decided[int(rows["high"][place]), begin]
         stream, name, original = texts[3 * place : 3 * place + 3]
-        batch.verdicts[row], batch.distances[row] = rows["verdict"][place], rows["distance"][place]
-        batch.original_ids[row], batch.original_letters[row] = original, rows["letters"][place]
+        batch.verdicts[row], batch.marks[row] = verdicts[place], marks[place]
+        if not are_named[place]:
+            continue
+        batch.distances[row] = rows["distance"][place]
+        batch.original_ids[row], batch.original_letters[row] = original, letters[place]
         source = Source(stream, int(rows["partition"][place]))
         batch.original_positions[row] = Position(source, int(rows["offset"][place]))
         batch.names[stream] = name  # type: ignore[index]

@@ -10,6 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import Entries, Position, Source, length_ratios
+from index.session import Recrawl
+from index.versions.reasons import replaced_reasons
+
+EQUAL_TEXT = 5
+"""A mark for a duplicate with its original's text; the others are in `index.kernels.versions`."""
 
 _COUNT = struct.Struct("<I")
 
@@ -20,6 +25,7 @@ class Stage(IntEnum):
     ORDER = 0
     FRAME = 7
     CLAIM = 1
+    VERSIONS = 8
     RECALL = 2
     VERIFY = 3
     RESOLVE = 4
@@ -56,6 +62,8 @@ class Kind(IntEnum):
     """Fingerprints with frames, for parts of batches."""
     SAMPLE = 13
     """A sample of an index's host, or its group: see `frame.samples_of`."""
+    RECORDS = 14
+    """Documents by their pages, to find pages that are crawled again."""
 
 
 class Message(NamedTuple):
@@ -159,6 +167,7 @@ class Decided:
     original_letters    uint32 [n], 0 for rows without an original
     names               names of the originals' inputs, by stream
     content             of the `Arrival`
+    marks               uint8 [n], `Plan.mark` for pages crawled again, or `EQUAL_TEXT`
     """
 
     partition: int
@@ -171,6 +180,13 @@ class Decided:
     original_letters: npt.NDArray[np.uint32]
     names: Mapping[str, str]
     content: bytes
+    marks: npt.NDArray[np.uint8]
+
+    def reasons(
+        self, before: npt.NDArray[np.uint8], recrawl: Recrawl, equal_reasons: Mapping[int, int]
+    ) -> npt.NDArray[np.uint8]:
+        """Final reasons for rows that came with these, uint8 [n], as in `Decisions.reasons`."""
+        return replaced_reasons(before, self.marks, self.marks == EQUAL_TEXT, recrawl, equal_reasons)
 
     def ratios(self, letters: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint16]:
         """Lengths of rows with these letters, uint32 [n], as in `Decisions.ratios`."""

@@ -6,16 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from index.dataflow.filing import Filing
 from index.dataflow.message import Arrival, Kind, Message, Seeds, Stage, Task, pack_texts
-from index.dataflow.rows import Layout, Rows, document_keys, packed_by_group, shard_of_batches
-from index.decide.prepare import require_sound
+from index.dataflow.rows import RECORD, TAG, Layout, Rows, document_keys, packed_by_group, shard_of, shard_of_batches
+from index.decide.prepare import digests_of, require_sound
 from index.entry import Entries
 from index.entry import Kind as EntryKind
 from index.errors import Difference, StateDiffersError
 from index.frames.samples import groups_of
 from index.matching.host_sketch import NO_HOST, host_keys
+from index.storage import log
 from index.storage.parameters import Parameters
 
 _STATE = b"recorded"
@@ -48,16 +50,19 @@ class Order:
         stamp: Mapping[str, str],
         shards: int,
         slot_ms: int,
+        *,
+        incomplete: bool = False,
     ):
         """See `Dataflow`; stamp: as `Dataflow.stamp`."""
+        self._incomplete = incomplete
         self._parameters, self._layout, self._filing = parameters, layout, filing
         self._stamp, self._shards, self._slot_ms = dict(stamp), shards, slot_ms
 
     def arrive(self, task: Task, arrival: Arrival) -> Iterator[Message]:
         """Take a batch from the log; a partition's batches come in log order, and may come again.
 
-        Raises StateDiffersError if the batch or the state has other settings; ValueError for an unsound batch, and for
-        seeds that are late or incomplete.
+        Raises StateDiffersError if the batch or the state has other settings; ValueError for an unsound batch, for seeds that
+        are late or incomplete, and for documents without the ones before.
         """
         known = self._recorded(task)
         flow_stamp = {name: value for name, value in known.stamp.items() if not name.startswith(_FINGERPRINT_PREFIX)}
@@ -76,6 +81,12 @@ class Order:
         begin = max(arrival.begin, ends.get(stream, 0))
         new = begin < arrival.end
         if new:
+            if begin > 0 and not (ends or self._incomplete):
+                raise ValueError(
+                    f"Partition {arrival.source.partition} of {arrival.name} begins at offset {begin:,}, and this job has no "
+                    "state: its verdicts would ignore the documents before. Go on from a savepoint, seed the job, or submit it "
+                    "with --incomplete if the input begins there."
+                )
             if ends and stream not in ends:
                 # A recreated topic reuses its offsets, so only a later time keeps keys unique.
                 time_ms = max(time_ms, known.time_ms + 1)
@@ -104,6 +115,8 @@ class Order:
 
     def _seeded(self, task: Task, known: Recorded, arrival: Arrival, seeds: Seeds) -> Iterator[Message]:
         """Seeds precede all other documents, in the index's order, and need no verdict."""
+        if self._layout.updates:
+            raise ValueError('Seeds have no versions of pages: with index.recrawl = "update" replay the log instead.')
         if known.ends or arrival.time_ms <= known.time_ms:
             raise ValueError(
                 f"Partition {arrival.source.partition} of {arrival.name} gets entries of an index twice, or too late: seed a job "
@@ -138,7 +151,9 @@ class Order:
         texts = [arrival.source.stream, arrival.name, *entries.ids]
         columns = entries.offsets.astype("<u8").tobytes() + entries.letters.astype("<u4").tobytes()
         yield Message(Stage.NAME, keeper, slot, Kind.NAMES, heading + columns + pack_texts(texts))
-        near, exact = (self._signatures(entries, kind, high, low) for kind in (EntryKind.NEAR, EntryKind.EXACT))
+        tags = self._tags(entries)
+        yield from self._records(tags, high, low, slot)
+        near, exact = (self._signatures(entries, kind, high, low, tags) for kind in (EntryKind.NEAR, EntryKind.EXACT))
         if self._parameters.frames is not None and seeds is None:
             hosts = host_keys(entries.hosts or [None] * len(entries))[entries.kinds == EntryKind.NEAR]
             yield from self._pages(near[hosts != NO_HOST], hosts[hosts != NO_HOST], slot)
@@ -148,19 +163,45 @@ class Order:
     def _slot_of(self, time_ms: int) -> int:
         return -(-time_ms // self._slot_ms) * self._slot_ms
 
-    def _signatures(self, entries: Entries, kind: EntryKind, high: int, low: npt.NDArray[np.uint64]) -> Rows:
+    def _tags(self, entries: Entries) -> Rows:
+        """Each document's TAG, [n, 1]; [n, 0] without updates."""
+        tags = np.zeros((len(entries), int(self._layout.updates)), TAG)
+        if not self._layout.updates:
+            return tags
+        tags["kind"], tags["digests"] = entries.kinds[:, None], digests_of(entries)[:, None]
+        usable = np.ones(len(entries), np.bool_) if entries.named is None else entries.named
+        hosts = log.host_digests(entries).tolist()
+        for row in np.flatnonzero(usable & (entries.kinds <= EntryKind.EXACT)).tolist():
+            if entries.ids[row]:
+                octets = entries.ids[row].encode("utf-8", "surrogatepass")
+                # 0 says that there is none.
+                tags["page"][row] = xxhash.xxh3_64_intdigest(octets, hosts[row]) or 1
+        return tags
+
+    def _records(self, tags: Rows, high: int, low: npt.NDArray[np.uint64], slot: int) -> Iterator[Message]:
+        pages = tags["page"].ravel()
+        rows = np.flatnonzero(pages)
+        records = np.zeros(len(rows), RECORD)
+        records["high"], records["low"], records["page"] = high, low[rows], pages[rows]
+        for shard, content in packed_by_group(records, shard_of(records["page"], self._shards)):
+            yield Message(Stage.VERSIONS, shard, slot, Kind.RECORDS, content)
+
+    def _signatures(
+        self, entries: Entries, kind: EntryKind, high: int, low: npt.NDArray[np.uint64], tags: Rows
+    ) -> Rows:
         """The documents of a kind, as `Layout.signature`; EXACT ones are compared by their fingerprints alone."""
         rows = np.flatnonzero(entries.kinds == kind)
         signatures, is_near = np.zeros(len(rows), self._layout.signature), kind == EntryKind.NEAR
         signatures["high"], signatures["low"] = high, low[rows]
         looks, letters = entries.look_rows[rows] * is_near, entries.letters[rows] * np.uint32(is_near)
         signatures["whole"] = self._filing.wholes(entries.fingerprints[rows], looks, letters)
+        signatures["tag"] = tags[rows]
         return signatures
 
     def _pages(self, signatures: Rows, hosts: npt.NDArray[np.uint64], slot: int) -> Iterator[Message]:
         pages = np.zeros(len(hosts), self._layout.page)
         pages["host"] = hosts
-        for name in ("high", "low", "whole"):
+        for name in ("high", "low", "whole", "tag"):
             pages[name] = signatures[name]
         for group, content in packed_by_group(pages, groups_of(hosts)):
             yield Message(Stage.FRAME, group, slot, Kind.PAGES, content)

@@ -42,6 +42,7 @@ class Recall:
             kept = np.frombuffer(content, self._layout.signature)
             here = np.searchsorted(kept["low"], pairs["earlier_low"][places])
             recalled["earlier_whole"][places] = kept["whole"][here]
+            recalled["earlier_tag"][places] = kept["tag"][here]
         for shard, content in packed_by_group(recalled, shard_of_batches(pairs["high"], pairs["low"], self._shards)):
             yield Message(Stage.VERIFY, shard, slot, Kind.RECALLED, content)
 

@@ -48,10 +48,23 @@ _VERDICT = [("distance", "<i2"), ("verdict", "u1")]
 _PAIR = [*_BOTH, *_VERDICT]
 
 PAIR = np.dtype(_PAIR)
-"""A document and an earlier one, or its original. The distance is NO_DISTANCE, and the verdict DUPLICATE, until it is known."""
+"""A document and an earlier one, or its original.
+
+Until it is known the distance is NO_DISTANCE. The verdict is then DUPLICATE, or UPDATE for its page's first record.
+From RESOLVE on it is a `verdict_bytes`.
+"""
 
 NAMED = np.dtype([*_KEY, ("offset", "<u8"), ("partition", "<u4"), ("letters", "<u4"), *_VERDICT])
 """A document, and its original's position and letters."""
+
+RECORD = np.dtype([*_KEY, ("page", "<u8")])
+"""A document and its page: a digest for its id on its host."""
+
+TAG = np.dtype([("page", "<u8"), ("digests", "<u8", (2,)), ("kind", "u1")])
+"""What updates need: a document's page, or 0 without a usable id, its text's digests, and its kind."""
+
+FOLLOWER = np.dtype([*_KEY, ("later_high", "<u8"), ("later_low", "<u8"), ("tag", TAG)])
+"""A document without an earlier one alike to it, and a later one alike to it that entered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +72,13 @@ class Layout:
     """Records that depend on the length of fingerprints and looks, and on whether letters are compared.
 
     `whole` is all that is compared between documents.
+
+    updates  whether documents have tags, because pages crawled again are updates
+    recalls  whether RECALL and VERIFY are in use
     """
 
+    updates: bool
+    recalls: bool
     whole: np.dtype[np.void]
     claim: np.dtype[np.void]
     entry: np.dtype[np.void]
@@ -71,28 +89,33 @@ class Layout:
     settled: np.dtype[np.void]
 
     @classmethod
-    def of(cls, parameters: Parameters, longer: Longer | None) -> "Layout":
+    def of(cls, parameters: Parameters, longer: Longer | None, *, updates: bool = False) -> "Layout":
         """Records of a flow with these settings.
 
         A MinHash claim holds its band's hash, a SimHash claim the whole fingerprint. If that leaves open whether two
         documents are alike in everything compared, `alike` holds a hash of it all. An EXACT document has one page for its
         fingerprint, and in `words` as much of it as fits.
         """
-        letters, digests = int(longer is not None), int(parameters.banding is not None or parameters.look is not None)
+        recalls = updates or parameters.banding is not None or parameters.look is not None
+        letters, digests = int(updates or longer is not None), int(recalls)
         whole = _compared(parameters.stored_words, parameters.look_bytes, letters)
         words = parameters.words if parameters.banding is None else 1
         left_open = [("letters", "<u4", (letters * (1 - digests),)), ("alike", "<u8", (digests,))]
         filed: list[Any] = [("words", "<u8", (words,)), *left_open]
         asked: list[Any] = [*_KEY, ("page", "<u8"), ("use", "u1")]
+        own: list[Any] = [("whole", whole), ("tag", TAG, (int(updates),))]
+        earlier: list[Any] = [(f"earlier_{name}", *kind) for name, *kind in own]
         return cls(
+            updates=updates,
+            recalls=recalls,
             whole=whole,
             claim=np.dtype([*asked, *filed]),
             entry=np.dtype([*_KEY, *filed]),
-            signature=np.dtype([*_KEY, ("whole", whole)]),
-            page=np.dtype([*_KEY, ("host", "<u8"), ("whole", whole)]),
-            recalled=np.dtype([*_PAIR, ("earlier_whole", whole)]),
-            hit=np.dtype([*_PAIR, ("whole", whole), ("earlier_whole", whole)]),
-            settled=np.dtype([*_BOTH, ("earlier_whole", whole)]),
+            signature=np.dtype([*_KEY, *own]),
+            page=np.dtype([*_KEY, ("host", "<u8"), *own]),
+            recalled=np.dtype([*_PAIR, *earlier]),
+            hit=np.dtype([*_PAIR, *own, *earlier]),
+            settled=np.dtype([*_BOTH, *earlier]),
         )
 
 
@@ -198,8 +221,35 @@ def rows_in_leaf(low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
 
 
 def distinct_pairs(pairs: Rows) -> Rows:
-    """Each pair of documents once."""
+    """Each pair of documents once, for each verdict that it waits for."""
     own, _ = numbered(pairs["high"], pairs["low"])
     earlier, _ = numbered(pairs["earlier_high"], pairs["earlier_low"])
-    _, places = np.unique(np.stack([own, earlier]), axis=1, return_index=True)
+    _, places = np.unique(np.stack([own, earlier, pairs["verdict"]]), axis=1, return_index=True)
     return pairs[places]
+
+
+def verdict_bytes(
+    verdicts: npt.NDArray[np.uint8], marks: npt.NDArray[np.uint8], are_former: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.uint8]:
+    """Verdicts with marks, and whether they name a record that is no entry: uint8 [n].
+
+    >>> verdict_parts(verdict_bytes(np.array([5], np.uint8), np.array([3], np.uint8), np.array([True])))
+    (array([5], dtype=uint8), array([3], dtype=uint8), array([ True]))
+    """
+    return (verdicts | marks << 4 | are_former.astype(np.uint8) << 7).astype(np.uint8)
+
+
+def verdict_parts(
+    octets: npt.NDArray[np.uint8],
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """Revert `verdict_bytes`."""
+    verdicts, marks = (each.astype(np.uint8) for each in (octets & 15, octets >> 4 & 7))
+    are_former: npt.NDArray[np.bool_] = octets >= 128
+    return verdicts, marks, are_former
+
+
+def are_alike(left: Rows, right: Rows) -> npt.NDArray[np.bool_]:
+    """Whether two documents are equal in everything compared, bool [n]; both as `Layout.whole` [n]."""
+    octets = [np.ascontiguousarray(each).view(np.uint8).reshape(len(each), each.itemsize) for each in (left, right)]
+    alike: npt.NDArray[np.bool_] = (octets[0] == octets[1]).all(axis=1)
+    return alike

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import PAIR, Layout, Rows, numbered, rows_of
+from index.dataflow.rows import PAIR, Layout, Rows, are_alike, numbered, rows_of
+from index.entry import Verdict
 from index.storage.parameters import Parameters
 
 
@@ -31,7 +32,8 @@ class Verify:
             return
         contents = (each.content for each in messages if each.kind == Kind.SIGNATURES)
         signatures = rows_of(contents, self._layout.signature)
-        own, earlier = signatures["whole"][_places(signatures, pairs)], pairs["earlier_whole"]
+        places = _places(signatures, pairs)
+        own, earlier = signatures["whole"][places], pairs["earlier_whole"]
         parameters = self._parameters
         fingerprints = own["fingerprint"], earlier["fingerprint"]
         distances = self._distances(*fingerprints)
@@ -43,6 +45,9 @@ class Verify:
         if parameters.look is not None:
             judged = parameters.look.judge(distances, own["look"], earlier["look"])
             distances, counts = judged.distances, counts & judged.counts
+        if self._layout.updates:
+            # RESOLVE asks for a page's records whatever their texts, and follows alike documents. Short texts met as equals.
+            counts = counts | (pairs["verdict"] == Verdict.UPDATE) | are_alike(own, earlier)
         hits = np.zeros(int(counts.sum()), self._layout.hit)
         if not len(hits):
             return
@@ -50,6 +55,7 @@ class Verify:
             hits[name] = pairs[name][counts]
         hits["distance"] = distances[counts]
         hits["whole"], hits["earlier_whole"] = own[counts], earlier[counts]
+        hits["tag"], hits["earlier_tag"] = signatures["tag"][places][counts], pairs["earlier_tag"][counts]
         yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, hits.tobytes())
 
 

@@ -82,7 +82,7 @@ def stored_form(entries: Entries, parameters: Parameters) -> Entries:
     """Add digests, and fingerprints as stored, without frames. Raises ValueError for an unsound batch."""
     require_sound(entries, parameters)
     if entries.digests is None:
-        entries = replace(entries, digests=_digests_of_fingerprints(entries))
+        entries = replace(entries, digests=digests_of(entries))
     if entries.host_digests is None:
         entries = replace(entries, host_digests=log.host_digests(entries))
     if parameters.stored_words == parameters.words:
@@ -90,8 +90,10 @@ def stored_form(entries: Entries, parameters: Parameters) -> Entries:
     return replace(entries, fingerprints=without_frames(entries.fingerprints, parameters.stored_words))
 
 
-def _digests_of_fingerprints(entries: Entries) -> npt.NDArray[np.uint64]:
-    """Digests from fingerprints and looks alone, uint64 [n, 2]."""
+def digests_of(entries: Entries) -> npt.NDArray[np.uint64]:
+    """A sound batch's digests, uint64 [n, 2]; without any, from fingerprints and looks alone."""
+    if entries.digests is not None:
+        return entries.digests
     looks = np.where((entries.kinds == Kind.NEAR)[:, None], entries.look_rows, np.uint8(0))
     octets = np.hstack([entries.kinds[:, None], np.ascontiguousarray(entries.fingerprints).view(np.uint8), looks])
     digests = [xxhash.xxh3_64_intdigest(row) for row in octets]

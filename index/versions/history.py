@@ -4,7 +4,7 @@ An id belongs to one document on one host; an unknown host counts as a host of i
 expires, or the document that it was or duplicated. So a record dropped as a copy of another document is a version too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import eq
@@ -75,7 +75,7 @@ class History(NamedTuple):
 
     last: Version
     current: Version | None
-    substances: set[int]
+    substances: Collection[int]
     strangers: int
 
 

@@ -10,6 +10,10 @@ from streamer.flink.seed_batch import holds_seeds, unpack_seeds
 from streamer.parts.envelope import Heading
 from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
 from streamer.parts.verdict_batch import VerdictBatch, pack_verdicts
+from streamer.records.reason import EQUAL_REASONS, recrawl_by
+
+_UPDATES = recrawl_by("update")
+"""Reasons by the marks that a flow sets."""
 
 _PARTITION = struct.Struct("<I")
 _PARTITION_AT = 8
@@ -66,7 +70,7 @@ def verdict_batch(decided: Decided, decider: str) -> bytes:
             decider=decider,
             offsets=entries.offsets[rows],
             verdicts=decided.verdicts,
-            reasons=entries.reasons[rows],
+            reasons=decided.reasons(entries.reasons[rows], _UPDATES, EQUAL_REASONS),
             distances=decided.distances,
             ratios=decided.ratios(entries.letters[rows]),
             # A repeated decision is the same, and leaves no sign.

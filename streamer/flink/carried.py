@@ -6,22 +6,27 @@ from streamer.fingerprint.scheme import longer_of, parameters_for
 from streamer.settings.settings import Settings
 
 
-def dataflow_of(settings: Settings, **sizes: int) -> Dataflow:
-    """The flow that decides by these settings; `sizes` as in `Dataflow`. Raises SettingsError, one line per problem."""
-    problems = refusals(settings)
+def dataflow_of(settings: Settings, *, seeding: bool = False, incomplete: bool = False, **sizes: int) -> Dataflow:
+    """The flow that decides by these settings. Raises SettingsError, one line per problem.
+
+    seeding     whether it begins with an index's entries
+    incomplete  as in `Dataflow`, and so are `sizes`
+    """
+    problems = refusals(settings, seeding=seeding)
     if problems:
         raise SettingsError("\n".join(problems))
-    return Dataflow(parameters_for(settings, {}), longer=longer_of(settings.index), **sizes)
+    longer, updates = longer_of(settings.index), settings.index.recrawl == "update"
+    return Dataflow(parameters_for(settings, {}), longer=longer, updates=updates, incomplete=incomplete, **sizes)
 
 
-def refusals(settings: Settings) -> list[str]:
+def refusals(settings: Settings, *, seeding: bool = False) -> list[str]:
     """Settings that a flow cannot support, one line each."""
     index = settings.index
     refused = (
         (
-            index.recrawl != "duplicate",
-            f"index.recrawl: {index.recrawl}: Flink knows no older versions: documents that resembled one were decided "
-            'elsewhere. Set index.recrawl = "duplicate", or decide on one host.',
+            seeding and index.recrawl != "duplicate",
+            f'index.recrawl: {index.recrawl}: a seed has no older versions of pages. Set index.recrawl = "duplicate", or let the '
+            "job replay the fingerprints.",
         ),
         (
             settings.guard.policy != "alert",

@@ -1,6 +1,7 @@
 """The job on Apache Flink, which provides state, time and channels. The only importer of pyflink.
 
-    fingerprints ─KafkaSource─► order ─► [frame] ─► claim ─► [recall ─► verify] ─► resolve ─► name ─► join ─KafkaSink─► verdicts
+    fingerprints ─KafkaSource─► order ─► [frame] ─► claim, [versions] ─► [recall ─► verify] ─► resolve ─► name ─► join
+    ─KafkaSink─► verdicts
 
 1. Event time is the broker's time of a record. Each partition's watermark follows it, and no partition counts as idle: a late
 record would be decided out of order.
@@ -34,7 +35,8 @@ from streamer.transports.kafka.topics import partitions_between, seed_topic
 SENDERS = {
     Stage.FRAME: (Stage.ORDER,),
     Stage.CLAIM: (Stage.ORDER, Stage.FRAME),
-    Stage.RECALL: (Stage.ORDER, Stage.FRAME, Stage.CLAIM),
+    Stage.VERSIONS: (Stage.ORDER,),
+    Stage.RECALL: (Stage.ORDER, Stage.FRAME, Stage.CLAIM, Stage.VERSIONS),
     Stage.VERIFY: (Stage.ORDER, Stage.FRAME, Stage.RECALL),
     Stage.RESOLVE: (Stage.ORDER, Stage.CLAIM, Stage.VERIFY),
     Stage.NAME: (Stage.ORDER, Stage.CLAIM, Stage.RESOLVE),
@@ -147,14 +149,16 @@ def build(
     shards: int = SHARDS,
     band_bits: int = BAND_BITS,
     seeding: bool = False,
+    incomplete: bool = False,
 ) -> None:
     """Wire the job into an environment.
 
-    partitions         count in both topics
-    shards, band_bits  see `Dataflow`
-    seeding            only take in an index's entries, for a later job
+    partitions                     count in both topics
+    shards, band_bits, incomplete  see `Dataflow`
+    seeding                        only take in an index's entries, for a later job
     """
-    flow, keys = dataflow_of(settings, shards=shards, band_bits=band_bits), partition_keys(partitions)
+    flow = dataflow_of(settings, seeding=seeding, incomplete=incomplete, shards=shards, band_bits=band_bits)
+    keys = partition_keys(partitions)
     topic, uid = (seed_topic(settings), "seeds") if seeding else (settings.topics.fingerprints, "source")
     source = (
         KafkaSource.builder()
@@ -245,6 +249,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--seed", action="store_true", help="only read the entries that `streamer index seed` wrote")
     parser.add_argument(
+        "--incomplete",
+        action="store_true",
+        help="begin without a state where the fingerprints begin, though earlier documents of the input are unknown",
+    )
+    parser.add_argument(
         "--shards",
         type=int,
         default=SHARDS,
@@ -266,6 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shards=options.shards,
         band_bits=options.band_bits,
         seeding=options.seed,
+        incomplete=options.incomplete,
     )
     environment.execute(f"{settings.kafka.group}: {'seed' if options.seed else 'decide'}")
 

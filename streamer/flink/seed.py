@@ -38,7 +38,7 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
     Raises SettingsError if Flink cannot decide by these settings, or decisions are unpublished; ParametersDifferError for an
     index with other settings; IndexDamagedError, BrokerUnavailable.
     """
-    dataflow_of(settings)
+    dataflow_of(settings, seeding=True)
     index.parameters.require_equal(
         parameters_for(settings, scheme_for(settings, key_for(settings, index.secret)).stamp()),
         str(settings.index.directory),

@@ -1,8 +1,9 @@
 """Reasons for verdicts: a fixed list. The journal holds their numbers, so each keeps its meaning for ever."""
 
+from collections.abc import Mapping
 from enum import IntEnum
 
-from index import Verdict
+from index import Recrawl, RecrawlPolicy, Verdict
 
 
 class Reason(IntEnum):
@@ -68,6 +69,20 @@ SHARED = {Reason.ORDINARY: Reason.SHARED_ID}
 
 SAME = {Reason.ORDINARY: Reason.SAME_TEXT}
 """A duplicate with its original's text: its reason, by the fingerprint's."""
+
+
+EQUAL_REASONS: Mapping[int, int] = {int(came): int(decided) for came, decided in SAME.items()}
+"""`SAME`, as an index takes it."""
+
+
+def recrawl_by(policy: RecrawlPolicy) -> Recrawl:
+    """This policy for pages crawled again, with the reasons above.
+
+    >>> recrawl_by("update").other_reasons[Reason.ORDINARY] == Reason.OTHER_TEXT
+    True
+    """
+    tables = ({int(came): int(decided) for came, decided in each.items()} for each in (MINOR, RETURNED, OTHER, SHARED))
+    return Recrawl(policy, *tables)
 
 
 def _hyphenated(reason: Reason) -> str:

@@ -14,7 +14,7 @@ from streamer.fingerprint.differences import by_settings
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.first_look import MissingHosts
-from streamer.records.reason import MINOR, OTHER, RETURNED, SAME, SHARED
+from streamer.records.reason import EQUAL_REASONS, recrawl_by
 from streamer.records.route import Router
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.index_steps import ByIndex
@@ -69,7 +69,7 @@ def _open(
             recrawl=recrawl_of(settings.index),
             longer=schemes.longer_of(settings.index),
             stories=settings.topics.stories is not None,
-            equal_reasons={int(own): int(same) for own, same in SAME.items()},
+            equal_reasons=EQUAL_REASONS,
         )
 
 
@@ -97,9 +97,7 @@ def retention_of(settings: IndexSettings) -> Retention:
 
 def recrawl_of(settings: IndexSettings) -> Recrawl:
     """Configured treatment of recrawled pages."""
-    reasons = MINOR, RETURNED, OTHER, SHARED
-    tables = ({int(came): int(decided) for came, decided in table.items()} for table in reasons)
-    return Recrawl(settings.recrawl, *tables)
+    return recrawl_by(settings.recrawl)
 
 
 def guard_of(settings: GuardSettings) -> Guard:

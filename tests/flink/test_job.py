@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import yaml
@@ -36,6 +36,7 @@ from index import Index, Verdict
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.flink.seed import seed, wait_until_taken_in
 from streamer.parts.envelope import stamp_text
+from streamer.records.reason import EQUAL_REASONS, recrawl_by
 from streamer.settings.settings import load
 from tests.support.paths import ROOT
 from tests.support.series import series_of, without_series
@@ -44,7 +45,8 @@ DOCUMENTS = int(os.environ.get("FLINK_DOCUMENTS", "6000"))
 RATE = float(os.environ.get("FLINK_RATE", "4000"))
 TIMEOUT_SECONDS = 120 + DOCUMENTS / 500
 
-CARRIED = ["index.recrawl=duplicate", "fingerprint.key=public"]
+CARRIED = ["fingerprint.key=public"]
+IDS_PLAY_NO_ROLE = "index.recrawl=duplicate"
 SCHEMES = {
     "simhash": ["fingerprint.scheme=simhash", "fingerprint.second_look=none", "index.insert=unique"],
     "minhash": ["fingerprint.scheme=minhash", "index.insert=root"],
@@ -68,7 +70,8 @@ class World:
         stamp = stamp_text(self.parameters.fingerprint)
         fingerprints = planted(self.parameters, DOCUMENTS, seed=1)
         hosts = None if self.parameters.frames is None else put_on_hosts(fingerprints, seed=3)
-        self.contents = list(batches_of(fingerprints, 2, stamp, hosts))
+        self.updates = self.settings.index.recrawl == "update"
+        self.contents = list(batches_of(fingerprints, 2, stamp, hosts, again=self.updates))
         self.feeder = Feeder(self.bootstrap_servers, self.topics[0])
         self.verdicts = Verdicts(self.bootstrap_servers, self.topics[1])
         self.job = ""
@@ -106,14 +109,16 @@ class World:
         expected = self.expected(index)
         duplicates, longer = (sum(told.verdicts.count(verdict) for told in expected.values()) for verdict in (1, 8))
         assert documents / 20 < duplicates < documents / 2
-        assert longer > documents / 100
+        assert longer > documents / 200
         assert mismatches(expected, self.verdicts.by_batch) == 0, self.scheme
         assert self.verdicts.changed == 0
 
     def expected(self, index: Path | None = None) -> dict[tuple[int, int], BatchVerdicts]:
         """What one index says."""
-        longer = longer_of(self.settings.index)
-        return sequential(self.bootstrap_servers, self.topics[0], self.parameters, index, longer=longer)
+        options: dict[str, Any] = {"longer": longer_of(self.settings.index)}
+        if self.updates:
+            options |= {"recrawl": recrawl_by("update"), "equal_reasons": EQUAL_REASONS}
+        return sequential(self.bootstrap_servers, self.topics[0], self.parameters, index, **options)
 
     def require_alive(self) -> None:
         if self.flink.get(f"/jobs/{self.job}")["state"] == "FAILED":
@@ -159,6 +164,7 @@ def test_kills_and_a_rescale_change_no_verdict(kafka: SimpleNamespace, flink: Lo
         (framed,) = (world for world in worlds if world.scheme == "minhash")
         told = [verdict for batch in framed.verdicts.by_batch.values() for verdict in batch.verdicts]
         assert told.count(Verdict.TEMPLATE), "frames make a difference"
+        assert told.count(Verdict.UPDATE) > DOCUMENTS / 50, "pages were crawled again"
         assert not without_series(queries(), series_of(flink.metrics()))
         each(worlds, lambda world: flink.cancel(world.job))
 
@@ -176,7 +182,7 @@ def test_a_job_that_an_index_seeds_goes_on_as_the_index_would(
     kafka: SimpleNamespace, flink: LocalFlink, tmp_path: Path
 ) -> None:
     """Half of the documents are decided by an index, which loses some of them; a copy of it says what comes next."""
-    with of_both_schemes(kafka, flink, "seeded") as worlds:
+    with of_both_schemes(kafka, flink, "seeded", IDS_PLAY_NO_ROLE) as worlds:
         each(worlds, lambda world: seed_from_half(world, tmp_path / world.scheme))
         each(worlds, lambda world: world.submit(since=world.stop(), seeded=True))
         # What the index has decided comes once more: nobody hears of it.

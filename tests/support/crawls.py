@@ -1,5 +1,6 @@
 """Crawls: few pages that come again and again, the schemes that decide them, and brute force for each."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,9 @@ def crawled(
 
 def entries(rows: list[Row], parameters: Parameters) -> Entries:
     """Rows whose ids are their positions did not bring them along."""
-    columns = entries_of(rows, parameters.bits)
-    fields = {name: getattr(columns, name) for name in columns.__slots__}
-    return Entries(**{**fields, "named": np.array([not row.id.startswith("at") for row in rows])})
+    return with_named(entries_of(rows, parameters.bits), rows)
+
+
+def with_named(columns: Entries, rows: list[Row]) -> Entries:
+    """Columns of rows, with those that brought their ids along."""
+    return replace(columns, named=np.array([not row.id.startswith("at") for row in rows]))

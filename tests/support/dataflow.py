@@ -10,15 +10,28 @@ import numpy as np
 from index.dataflow import KEPT_AT_ONCE, Arrival, Dataflow, Decided, Message, Stage
 from index.entry import Entries, Position, Source
 from streamer.flink.batches import arrival
+from tests.support.crawls import UPDATES
 
 STREAM = "stream-of-input"
+EQUAL_REASONS = {each: each + 30 for each in range(9)}
+"""Reasons of documents with their original's text, by their own."""
 FOREVER = 2**60
 NOTHING_YET = -1
 
 _EDGES = {
-    Stage.ORDER: (Stage.FRAME, Stage.CLAIM, Stage.RECALL, Stage.VERIFY, Stage.RESOLVE, Stage.NAME, Stage.JOIN),
+    Stage.ORDER: (
+        Stage.FRAME,
+        Stage.CLAIM,
+        Stage.VERSIONS,
+        Stage.RECALL,
+        Stage.VERIFY,
+        Stage.RESOLVE,
+        Stage.NAME,
+        Stage.JOIN,
+    ),
     Stage.FRAME: (Stage.CLAIM, Stage.RECALL, Stage.VERIFY),
     Stage.CLAIM: (Stage.RECALL, Stage.RESOLVE, Stage.NAME),
+    Stage.VERSIONS: (Stage.RECALL,),
     Stage.RECALL: (Stage.VERIFY,),
     Stage.VERIFY: (Stage.RESOLVE,),
     Stage.RESOLVE: (Stage.NAME,),
@@ -35,6 +48,7 @@ class Answer(NamedTuple):
     original_id: str | None
     original_position: Position | None
     ratio: int
+    reason: int
 
 
 class Batch(NamedTuple):
@@ -228,10 +242,11 @@ def answers_by_position(decided: list[Decided], logs: dict[int, list[Batch]]) ->
     for each in decided:
         entries = batches[each.content].entries
         ratios = each.ratios(entries.letters[each.first :]).tolist()
+        reasons = each.reasons(entries.reasons[each.first :], UPDATES, EQUAL_REASONS).tolist()
         for row, verdict in enumerate(each.verdicts.tolist()):
             position = each.partition, int(entries.offsets[each.first + row])
             distance, original = int(each.distances[row]), each.original_ids[row]
-            answer = Answer(verdict, distance, original, each.original_positions[row], ratios[row])
+            answer = Answer(verdict, distance, original, each.original_positions[row], ratios[row], reasons[row])
             assert found.setdefault(position, answer) == answer, position
     return found
 

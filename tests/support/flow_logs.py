@@ -16,6 +16,7 @@ from index.matching.root import RootRule
 from index.storage import layout
 from index.storage.parameters import Parameters
 from tests.support.brute_force_signatures import as_number, clustered_bins
+from tests.support.crawls import with_named
 from tests.support.dataflow import STREAM, Answer, Batch
 from tests.support.entries import Row, clustered_fingerprints, entries_of
 from tests.support.framed_sites import PARAMETERS as FRAMED
@@ -59,7 +60,7 @@ def with_lengths(rows: list[Row], seed: int) -> list[Row]:
 
 def batch_of(rows: list[Row], bits: int, partition: int, all_rows: list[Row]) -> Entries:
     if rows:
-        return entries_of(rows, bits)
+        return with_named(entries_of(rows, bits), rows)
     if all_rows:
         return entries_of(all_rows[:1], bits).take(np.arange(0))
     return entries_of([Row(0, 0, Source(STREAM, partition))], bits).take(np.arange(0))
@@ -79,6 +80,7 @@ def parse_headers(index: Index, batches: Iterable[Batch]) -> dict[tuple[int, int
                 decisions.original_ids[row],
                 decisions.original_positions[row],
                 int(decisions.ratios[row]),
+                int(decisions.reasons[row]),
             )
     return found
 

@@ -13,7 +13,7 @@ from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import Scheme, key_for, longer_of, parameters_for, scheme_for
 from streamer.observe.batch_report import BatchReport
-from streamer.records.reason import SAME
+from streamer.records.reason import EQUAL_REASONS
 from streamer.records.record import Headers
 from streamer.service.loop import Loop
 from streamer.service.state import State
@@ -93,7 +93,7 @@ class World:
             recrawl=recrawl_of(self.settings.index),
             longer=longer_of(self.settings.index),
             stories=self.settings.topics.stories is not None,
-            equal_reasons={int(own): int(same) for own, same in SAME.items()},
+            equal_reasons=EQUAL_REASONS,
         ) as index:
             transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)
             service: Loop

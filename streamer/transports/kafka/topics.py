@@ -1,5 +1,6 @@
 """Topic administration for the command line: create, check, fill. The service itself creates no topic."""
 
+import time
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -134,14 +135,21 @@ def seed_topic(settings: Settings) -> str:
 
 
 def create_seed_topic(settings: Settings, partitions: int) -> None:
-    """Create the empty seed topic. Raises SettingsError if it exists, and BrokerUnavailable."""
+    """Create the empty seed topic, in place of an older one. Raises SettingsError, BrokerUnavailable."""
     name = seed_topic(settings)
+    with clients.asking(settings, f"deleting the older topic {name}") as admin:
+        if clients.existing_topics(admin, [name]):
+            # The group's offsets go with it, so that an older job's are not taken for the next one's.
+            admin.delete_topics([name])
     # Its timestamps are places in an order: retention would delete the records at once.
     configs = _ANY_PAST | {"retention.ms": "-1", "max.message.bytes": str(settings.kafka.request_bytes_max)}
     wanted = {name: {"num_partitions": partitions, "replication_factor": -1, "configs": configs}}
-    if error := _create(settings, wanted)[name]:
-        remedy = " Delete it first." if isinstance(error, TopicAlreadyExistsError) else ""
-        raise SettingsError(f"topic {name!r} cannot be created: {error.args[0]}.{remedy}")
+    deadline = time.monotonic() + settings.kafka.request_timeout_ms / 1_000
+    # A deletion takes its time in the brokers.
+    while isinstance(error := _create(settings, wanted)[name], TopicAlreadyExistsError) and time.monotonic() < deadline:
+        time.sleep(clients.RETRY_SECONDS)
+    if error:
+        raise SettingsError(f"topic {name!r} cannot be created: {error.args[0]}.")
 
 
 def topic_of(settings: Settings, destination: Destination | Handover | Feed) -> str:

@@ -1,8 +1,6 @@
 """The flow says of every document what one index says that is fed in the order of the log."""
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +10,13 @@ from hypothesis import strategies as st
 
 from index.dataflow import Dataflow
 from index.entry import Source, Verdict
-from index.index import Index
 from index.matching.root import RootRule
 from index.session import Longer
 from index.storage.parameters import Parameters
-from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position, in_order
+from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position
 from tests.support.entries import Row, entries_of
 from tests.support.examples import examples
+from tests.support.flow_agreement import assert_same, sequential
 from tests.support.flow_logs import (
     BANDING,
     INSERTS,
@@ -26,69 +24,11 @@ from tests.support.flow_logs import (
     hosted_rows,
     logs_of,
     minhash_rows,
-    parse_headers,
     simhash_rows,
-    with_lengths,
 )
 from tests.support.framed_sites import PARAMETERS as FRAMED
 from tests.support.looks import LOOKS, looked_at_rows
 from tests.support.roots import root_rules
-
-
-def sequential(
-    parameters: Parameters, logs: dict[int, list[Batch]], longer: Longer | None = None
-) -> dict[tuple[int, int], Answer]:
-    """What one index says that is fed batch after batch, in order."""
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        Index.open(Path(directory), parameters, map_bytes_max=2**30, longer=longer) as index,
-    ):
-        return parse_headers(index, in_order(logs))
-
-
-def with_repeats(logs: dict[int, list[Batch]], generator: np.random.Generator) -> dict[int, list[Batch]]:
-    """Now and then a batch comes once more, also together with the ones behind it, as one batch and part of another."""
-    again: dict[int, list[Batch]] = {}
-    for partition, log in logs.items():
-        again[partition] = []
-        for place, batch in enumerate(log):
-            if generator.random() < 0.2 and place:
-                earlier = log[int(generator.integers(place))]
-                again[partition].append(earlier._replace(time_ms=batch.time_ms))
-            again[partition].append(batch)
-    return again
-
-
-def assert_same(parameters: Parameters, rows: list[Row], data: st.DataObject, **flow: Any) -> None:
-    """Cluster and index agree, whatever is drawn: lengths, partitions, times, all events' order, repeats, crashes, a rescale."""
-    generator = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed of events"))
-    longer = data.draw(
-        st.sampled_from([None, Longer(1_000), Longer(3_000), Longer(1_000, 1_500), Longer(0, 1_000)]), label="longer"
-    )
-    rows = with_lengths(rows, data.draw(st.integers(0, 2**32), label="seed of lengths"))
-    logs = logs_of(rows, parameters.bits, data.draw(st.integers(1, 4), label="partitions"), generator)
-    dataflow = Dataflow(
-        parameters,
-        shards=data.draw(st.integers(1, 5)),
-        slot_ms=data.draw(st.sampled_from([1, 10, 100])),
-        longer=longer,
-        **flow,
-    )
-    expected = sequential(parameters, logs, longer)
-    logs = with_repeats(logs, generator)
-    told = []
-    cluster = Cluster(dataflow, logs, generator, data.draw(st.integers(1, 3), label="parallelism"))
-    for _ in range(data.draw(st.integers(0, 3), label="crashes")):
-        if cluster.run(int(generator.integers(1, 300))):
-            break
-        snapshot = cluster.taken()
-        # What is done after the snapshot is lost, but not what was told.
-        cluster.run(int(generator.integers(0, 100)))
-        told += cluster.decided
-        cluster = Cluster(dataflow, logs, generator, data.draw(st.integers(1, 4), label="new parallelism"), snapshot)
-    cluster.run()
-    told += cluster.decided
-    assert answers_by_position(told, logs) == expected
 
 
 @pytest.mark.parametrize("insert", INSERTS)

@@ -26,8 +26,8 @@ def arrival(begin: int, end: int, time_ms: int = 1_000, source: Source = SOURCE)
 class Ordered:
     """ORDER with the state of one partition."""
 
-    def __init__(self) -> None:
-        self.order, self.task = FLOW.order(), KeyState({})
+    def __init__(self, flow: Dataflow = FLOW) -> None:
+        self.order, self.task = flow.order(), KeyState({})
 
     def batches(self, given: Arrival) -> list[tuple[int, int, int, int]]:
         """Time, first offset, first row and number of rows of what goes to JOIN."""
@@ -51,6 +51,18 @@ def test_what_was_seen_is_dropped_and_of_the_rest_only_the_rest_is_handed_out() 
     assert ordered.batches(arrival(0, 5)) == []
     assert ordered.batches(arrival(3, 8)) == [(1_000, 5, 2, 3)]
     assert ordered.batches(arrival(8, 8)) == []
+    assert ordered.batches(arrival(20, 21)) == [(1_000, 20, 0, 1)]
+
+
+def test_a_job_without_a_state_refuses_to_begin_behind_the_first_document_unless_it_is_told() -> None:
+    with pytest.raises(ValueError, match="Partition 3 of documents begins at offset 1,500, and this job has no state"):
+        Ordered().messages(arrival(1_500, 1_502))
+    told = replace(FLOW, incomplete=True)
+    assert told.stamp == FLOW.stamp
+    assert Ordered(told).batches(arrival(1_500, 1_502)) == [(1_000, 1_500, 0, 2)]
+    # A partition that has a state has seen what comes before.
+    ordered = Ordered()
+    ordered.messages(arrival(0, 1))
     assert ordered.batches(arrival(20, 21)) == [(1_000, 20, 0, 1)]
 
 
@@ -141,4 +153,4 @@ def test_entries_of_an_index_come_once_and_first_and_all_of_them() -> None:
 )
 def test_what_a_key_cannot_hold_is_refused(given: Arrival, what: str) -> None:
     with pytest.raises(ValueError, match=f"a batch has the {what}"):
-        Ordered().messages(given)
+        Ordered(replace(FLOW, incomplete=True)).messages(given)

@@ -62,6 +62,7 @@ def test_verdicts_take_all_else_from_the_batch_from_their_first_row_on() -> None
         np.array([100, 0, 0], np.uint32),
         {"older": "documents-of-then"},
         packed(),
+        np.zeros(3, np.uint8),
     )
     found = unpack_verdicts(verdict_batch(decided, "flink"), "verdicts")
     assert (found.heading.begin, found.heading.end, found.heading.partition) == (11, 20, 3)
@@ -84,6 +85,7 @@ def test_the_output_of_a_dead_letter_without_an_id_has_none() -> None:
     nothing = np.zeros(4, np.int16), [None] * 4, [None] * 4, np.zeros(4, np.uint32), {}
     content = packed(["id-10", "id-11", "id-14", "documents/3/15"])
     found = unpack_verdicts(
-        verdict_batch(Decided(3, 8, 0, np.zeros(4, np.uint8), *nothing, content), "flink"), "verdicts"
+        verdict_batch(Decided(3, 8, 0, np.zeros(4, np.uint8), *nothing, content, np.zeros(4, np.uint8)), "flink"),
+        "verdicts",
     )
     assert list(found.ids) == ["id-10", "id-11", "id-14", None]

@@ -19,7 +19,6 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("index.recrawl=update", r"index\.recrawl: update: Flink knows no older versions"),
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
         ("topics.stories=stories", r"topics\.stories: Flink counts no stories"),
         ("index.entries_max=1000", r"index\.entries_max: Flink counts no entries"),
@@ -31,9 +30,18 @@ def test_what_is_not_carried_is_refused_by_name_and_with_the_reason(setting: str
         dataflow_of(load(None, [*CARRIED, setting], {}))
 
 
+@pytest.mark.parametrize("policy", ["update", "duplicate"])
+def test_updates_are_carried_but_not_in_a_seed(policy: str) -> None:
+    settings = load(None, [f"index.recrawl={policy}"], {})
+    assert dataflow_of(settings).updates == (policy == "update")
+    if policy == "update":
+        with pytest.raises(SettingsError, match=r"index\.recrawl: update: a seed has no older versions of pages"):
+            dataflow_of(settings, seeding=True)
+
+
 def test_everything_that_is_refused_is_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
-        dataflow_of(load(None, ["guard.policy=pass"], {}))
+        dataflow_of(load(None, ["guard.policy=pass"], {}), seeding=True)
     assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["index.recrawl", "guard.policy"]
 
 

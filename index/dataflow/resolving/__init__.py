@@ -1,0 +1,1 @@
+"""What RESOLVE knows and decides."""

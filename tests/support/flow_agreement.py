@@ -1,0 +1,78 @@
+"""Whether a flow says of every document what one index says that is fed in the order of the log."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from index.dataflow import Dataflow
+from index.index import Index
+from index.session import Longer
+from index.storage.parameters import Parameters
+from tests.support.crawls import UPDATES
+from tests.support.dataflow import EQUAL_REASONS, Answer, Batch, Cluster, answers_by_position, in_order
+from tests.support.entries import Row
+from tests.support.flow_logs import logs_of, parse_headers, with_lengths
+
+
+def sequential(
+    parameters: Parameters, logs: dict[int, list[Batch]], longer: Longer | None = None, *, updates: bool = False
+) -> dict[tuple[int, int], Answer]:
+    """What one index says that is fed batch after batch, in order."""
+    options: dict[str, Any] = {"recrawl": UPDATES, "equal_reasons": EQUAL_REASONS} if updates else {}
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Index.open(Path(directory), parameters, map_bytes_max=2**30, longer=longer, **options) as index,
+    ):
+        return parse_headers(index, in_order(logs))
+
+
+def with_repeats(logs: dict[int, list[Batch]], generator: np.random.Generator) -> dict[int, list[Batch]]:
+    """Now and then a batch comes once more, also together with the ones behind it, as one batch and part of another."""
+    again: dict[int, list[Batch]] = {}
+    for partition, log in logs.items():
+        again[partition] = []
+        for place, batch in enumerate(log):
+            if generator.random() < 0.2 and place:
+                earlier = log[int(generator.integers(place))]
+                again[partition].append(earlier._replace(time_ms=batch.time_ms))
+            again[partition].append(batch)
+    return again
+
+
+def assert_same(
+    parameters: Parameters, rows: list[Row], data: st.DataObject, *, updates: bool = False, **flow: Any
+) -> None:
+    """Cluster and index agree, whatever is drawn: lengths, partitions, times, all events' order, repeats, crashes, a rescale."""
+    generator = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed of events"))
+    longer = data.draw(
+        st.sampled_from([None, Longer(1_000), Longer(3_000), Longer(1_000, 1_500), Longer(0, 1_000)]), label="longer"
+    )
+    if not any(row.length for row in rows):
+        rows = with_lengths(rows, data.draw(st.integers(0, 2**32), label="seed of lengths"))
+    logs = logs_of(rows, parameters.bits, data.draw(st.integers(1, 4), label="partitions"), generator)
+    dataflow = Dataflow(
+        parameters,
+        shards=data.draw(st.integers(1, 5)),
+        slot_ms=data.draw(st.sampled_from([1, 10, 100])),
+        longer=longer,
+        updates=updates,
+        **flow,
+    )
+    expected = sequential(parameters, logs, longer, updates=updates)
+    logs = with_repeats(logs, generator)
+    told = []
+    cluster = Cluster(dataflow, logs, generator, data.draw(st.integers(1, 3), label="parallelism"))
+    for _ in range(data.draw(st.integers(0, 3), label="crashes")):
+        if cluster.run(int(generator.integers(1, 300))):
+            break
+        snapshot = cluster.taken()
+        # What is done after the snapshot is lost, but not what was told.
+        cluster.run(int(generator.integers(0, 100)))
+        told += cluster.decided
+        cluster = Cluster(dataflow, logs, generator, data.draw(st.integers(1, 4), label="new parallelism"), snapshot)
+    cluster.run()
+    told += cluster.decided
+    assert answers_by_position(told, logs) == expected
