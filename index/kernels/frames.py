@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, inner, ones
+from index.kernels.jit import compiled, ones
 
 _OCTETS = 0x0101_0101_0101_0101
 
@@ -32,7 +32,7 @@ class Counting(NamedTuple):
     bin_bits: int
 
 
-@inner
+@compiled
 def _equal(one: Any, other: Any, bin_bits: int) -> Any:
     """Lowest bit of every value in two words, set if both have the same value."""
     # Words 0x3A and 0x3B, 4 bits a value: the low values differ, so bit 0 is clear and bit 4 set.
@@ -44,7 +44,7 @@ def _equal(one: Any, other: Any, bin_bits: int) -> Any:
     return ~folded & np.uint64(0x1111_1111_1111_1111)
 
 
-@inner
+@compiled
 def _set_frame(
     fingerprints: npt.NDArray[np.uint64],
     row: int,
@@ -89,7 +89,7 @@ def _set_frame(
     return False
 
 
-@inner
+@compiled
 def _like(
     own: npt.NDArray[np.uint64],
     fingerprints: npt.NDArray[np.uint64],
@@ -118,7 +118,7 @@ def _like(
     return -1
 
 
-@inner
+@compiled
 def _template_of(
     own: npt.NDArray[np.uint64],
     fingerprints: npt.NDArray[np.uint64],
@@ -158,7 +158,7 @@ def _template_of(
     return found if split < counting.split_share * new else 0
 
 
-@inner
+@compiled
 def _remove(pages: npt.NDArray[np.uint64], count: int, chosen: npt.NDArray[np.int64], found: int) -> int:
     """Close up the pages behind the `found` chosen ones, in order. Returns how many stay."""
     stay, place = 0, 0
@@ -171,7 +171,7 @@ def _remove(pages: npt.NDArray[np.uint64], count: int, chosen: npt.NDArray[np.in
     return stay
 
 
-@inner
+@compiled
 def _is_due(page: npt.NDArray[np.uint64], every: int) -> Any:
     """Whether a full sample takes the page: one in `every`. A hash of the page decides, so a replay decides alike."""
     chance = np.uint64(0)
@@ -180,7 +180,7 @@ def _is_due(page: npt.NDArray[np.uint64], every: int) -> Any:
     return np.int64(chance >> np.uint64(33)) % every == 0
 
 
-@inner
+@compiled
 def _hold(
     own: npt.NDArray[np.uint64],
     fingerprints: npt.NDArray[np.uint64],

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from index.kernels.checksums import xxh64_of
 from index.kernels.columns import grown
-from index.kernels.jit import array_at, compiled, inner, ones, pointer_at, prefetch, word_at
+from index.kernels.jit import array_at, compiled, ones, pointer_at, prefetch, word_at
 from index.kernels.scan import Probes
 
 AT_ONCE = 64
@@ -26,13 +26,13 @@ HOT_ENTRIES = 128
 """In a bucket with more entries, twice as many for each differing bit, a look-up reads only what may be near enough."""
 
 
-@inner
+@compiled
 def _checksum_of(words: npt.NDArray[np.uint64], seed: Any) -> Any:
     octets = words.view(np.uint8)
     return xxh64_of(octets, 0, len(octets), np.uint64(seed))
 
 
-@inner
+@compiled
 def _bits_at(column: Any, place: Any, bits: Any) -> Any:
     """Value `place` in a column of `bits` bits each, at most 56: uint64. Reads up to a word past the last one.
 
@@ -50,7 +50,7 @@ def _words_at(address: Any, count: Any) -> npt.NDArray[np.uint64]:
     return words
 
 
-@inner
+@compiled
 def _shape_at(address: Any) -> Any:
     """Entries, rest bits, number bits, parts, and the first words of starts, rests and numbers."""
     one, three = word_at(address + np.uint64(8)), word_at(address + np.uint64(24))
@@ -115,7 +115,7 @@ def fill(
     words[0] = _checksum_of(words[1:starts], _checksum_of(key, np.uint64(0)))
 
 
-@inner
+@compiled
 def _fits(words: npt.NDArray[np.uint64]) -> bool:
     """Whether a segment's head fits its length."""
     if len(words) <= HEAD_WORDS:
@@ -128,7 +128,7 @@ def _fits(words: npt.NDArray[np.uint64]) -> bool:
     )
 
 
-@inner
+@compiled
 def _first_from(entries: npt.NDArray[np.uint64], low: Any, bound: npt.NDArray[np.uint64]) -> Any:
     """First place from `low` on in entries uint64 [2, n], ascending, not below a bound, uint64 [2] or [0]."""
     high = entries.shape[1]
@@ -218,7 +218,7 @@ def unpacked(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return merged_entries(words, nothing, nothing, 0, 0, np.empty(0, np.uint64), 0)[0] if _fits(words) else nothing
 
 
-@inner
+@compiled
 def _is_sound(words: npt.NDArray[np.uint64], size: Any, key: npt.NDArray[np.uint64]) -> bool:
     """Whether a segment's head and search columns match their checksums; size: in words."""
     starts = np.int64(words[1] >> np.uint64(48))
@@ -290,7 +290,7 @@ def fill_spans(
         all_ends[which] = end
 
 
-@inner
+@compiled
 def _first_rest(rests: Any, bits: Any, value: Any, low: Any, high: Any) -> Any:
     """First place in [low, high) whose rest is not below a value, or `high`; rests: their address."""
     while low < high:
@@ -302,13 +302,13 @@ def _first_rest(rests: Any, bits: Any, value: Any, low: Any, high: Any) -> Any:
     return low
 
 
-@inner
+@compiled
 def _start_of(address: Any, starts: Any, part: Any) -> Any:
     """First place of a part: int64."""
     return np.int64(word_at(address + np.uint64(8 * starts + 4 * part)) & np.uint64(0xFFFFFFFF))
 
 
-@inner
+@compiled
 def _part_of(address: Any, hashed: Any) -> Any:
     """Part of the first entry not below a hash, and that hash's rest in it; past the last part if none is."""
     base, rest_bits = word_at(address + np.uint64(16)), _shape_at(address)[1]
@@ -316,7 +316,7 @@ def _part_of(address: Any, hashed: Any) -> Any:
     return np.int64(off >> np.uint64(rest_bits)), off & ((np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1))
 
 
-@inner
+@compiled
 def _is_hot(address: Any, low: Any, high: Any, near: Any) -> Any:
     """Whether a segment has so many entries from one hash to another that it is faster to search than to read them."""
     if low == high:
@@ -326,7 +326,7 @@ def _is_hot(address: Any, low: Any, high: Any, near: Any) -> Any:
     return _start_of(address, starts, end) - _start_of(address, starts, first) > HOT_ENTRIES << near
 
 
-@inner
+@compiled
 def _with_top_byte(low: Any, own: Any, off: Any) -> Any:
     """First and last hash in a bucket whose second 16 bits begin with the row's own top byte, but for some bits."""
     # A bucket is sorted by these bits, so entries with the same top byte are adjacent.
@@ -334,7 +334,7 @@ def _with_top_byte(low: Any, own: Any, off: Any) -> Any:
     return first, first | np.uint64(2**40 - 1)
 
 
-@inner
+@compiled
 def _first_in(address: Any, low: Any, limit: Any) -> Any:
     """First entry that is not below a hash, and its part; limit: as in `candidates`."""
     size, rest_bits, _, parts, starts, rests, _ = _shape_at(address)
@@ -349,7 +349,7 @@ def _first_in(address: Any, low: Any, limit: Any) -> Any:
     return entry, part
 
 
-@inner
+@compiled
 def _next_near(address: Any, entry: Any, part: Any, own: Any, high: Any, near: Any, most: Any) -> Any:
     """The place after the next entry that a probe names, up to a hash, and its part; and whether there is one."""
     size, rest_bits, _, _, starts, rests, _ = _shape_at(address)
@@ -370,12 +370,12 @@ def _next_near(address: Any, entry: Any, part: Any, own: Any, high: Any, near: A
     return entry, part, False
 
 
-@inner
+@compiled
 def _prefetch_starts(address: Any, hashed: Any) -> None:
     prefetch(address + np.uint64(8 * _shape_at(address)[4] + 4 * _part_of(address, hashed)[0]))
 
 
-@inner
+@compiled
 def _prefetch_rests(address: Any, hashed: Any) -> None:
     _, rest_bits, _, parts, starts, rests, _ = _shape_at(address)
     part = _part_of(address, hashed)[0]
@@ -383,7 +383,7 @@ def _prefetch_rests(address: Any, hashed: Any) -> None:
         prefetch(address + np.uint64(8 * rests + ((_start_of(address, starts, at) * rest_bits) >> 3)))
 
 
-@inner
+@compiled
 def _checked_number(address: Any, place: Any, checked: Any) -> Any:
     """Number at a place, uint64; its last number block; and whether all blocks read are sound.
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import array_at, compiled, inner, pointer_at
+from index.kernels.jit import array_at, compiled, pointer_at
 
 _HEADER = 16
 _LEAF = 2
@@ -19,7 +19,7 @@ def _bytes_at(address: Any, count: Any) -> npt.NDArray[np.uint8]:
     return octets
 
 
-@inner
+@compiled
 def _value(octets: npt.NDArray[np.uint8], at: Any, count: int) -> Any:
     """A little-endian number of `count` bytes: int64."""
     value = np.int64(0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, inner, word_at
+from index.kernels.jit import compiled, word_at
 
 _HEADER_BYTES = 24
 _WORDS_AT = 20
@@ -30,19 +30,19 @@ _READ_AT_ONCE = 8
 """Rows between two known ones that are read one by one."""
 
 
-@inner
+@compiled
 def _number(address: Any) -> Any:
     """Little-endian number of 4 bytes at an address: int64."""
     return np.int64(word_at(address) & np.uint64(0xFFFF_FFFF))
 
 
-@inner
+@compiled
 def _stored_words(value: Any) -> Any:
     """Words of each fingerprint in a batch: int64."""
     return _number(value + np.uint64(_WORDS_AT))
 
 
-@inner
+@compiled
 def _row(value: Any, row: Any) -> Any:
     return value + np.uint64(_HEADER_BYTES + _SOURCE_BYTES * _number(value + np.uint64(4)) + _ROW_BYTES * row)
 
@@ -73,12 +73,12 @@ def batches_of(
     return batches
 
 
-@inner
+@compiled
 def _entered(address: Any) -> Any:
     return word_at(address + np.uint64(_FILING_AT)) & np.uint64(0xFF) != np.uint64(0)
 
 
-@inner
+@compiled
 def _anchor(value: Any, row: Any, first: Any, count: Any) -> Any:
     """Position of a UNIQUE row among the entered rows, by its own number, or -1."""
     address = _row(value, row)

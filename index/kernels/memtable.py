@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, inner, prefetch
+from index.kernels.jit import compiled, prefetch
 from index.kernels.scan import DIVIDED, PARTS, Pages
 
 SORTED_MAX = 64
@@ -25,13 +25,13 @@ ENTRIES_AHEAD = 16
 """Entries between a prefetch and its use."""
 
 
-@inner
+@compiled
 def _page_of(pages: Pages, table: int, key: Any) -> Any:
     head = np.int64(pages.heads[table, key >> 16])
     return np.int64(pages.parts[DIVIDED - head, (key >> 8) & 0xFF]) if head <= DIVIDED else head
 
 
-@inner
+@compiled
 def _put_page(pages: Pages, table: int, key: Any, page: Any) -> None:
     head = np.int64(pages.heads[table, key >> 16])
     if head <= DIVIDED:
@@ -40,7 +40,7 @@ def _put_page(pages: Pages, table: int, key: Any, page: Any) -> None:
         pages.heads[table, key >> 16] = page
 
 
-@inner
+@compiled
 def _prefetch_whole(pages: Pages, page: Any) -> None:
     if page < 0:
         return
@@ -109,7 +109,7 @@ def take_back(keys: npt.NDArray[np.uint32], pages: Pages) -> None:
                 _put_page(pages, table, key, pages.links[page, 0])
 
 
-@inner
+@compiled
 def _chain(pages: Pages, table: int, bucket: int, part: int) -> Any:
     """Newest page in a bucket's part, and the page past its last one; -1: none.
 

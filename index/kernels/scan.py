@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels.columns import grown
-from index.kernels.jit import compiled, inner, ones, prefetch
+from index.kernels.jit import compiled, ones, prefetch
 
 DIVIDED = -2
 """A bucket's head from here down names a division: DIVIDED - d."""
@@ -76,12 +76,12 @@ def address_of(value: Any) -> Any:
     return np.frombuffer(value, np.uint8).ctypes.data
 
 
-@inner
+@compiled
 def _bits(value: Any) -> Any:
     return np.int64(ones(np.uint64(value)))
 
 
-@inner
+@compiled
 def _prefetch_page(pages: Pages, page: Any) -> None:
     """Prefetch the first reads of a page; -1: no page."""
     if page >= 0:
@@ -89,7 +89,7 @@ def _prefetch_page(pages: Pages, page: Any) -> None:
         prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(page * 2 * pages.following.shape[1]))
 
 
-@inner
+@compiled
 def _prefetch_buckets(hashes: npt.NDArray[np.uint64], probes: Probes, pages: Pages, row: int, newest: bool) -> None:
     """Prefetch the newest pages that a row's probes name, or their heads; ignores a missing row."""
     heads, buckets = np.uint64(pages.heads.ctypes.data), pages.heads.shape[1]
@@ -102,7 +102,7 @@ def _prefetch_buckets(hashes: npt.NDArray[np.uint64], probes: Probes, pages: Pag
             prefetch(heads + np.uint64(4 * (table * buckets + bucket)))
 
 
-@inner
+@compiled
 def _find_chains(
     hashes: npt.NDArray[np.uint64], probes: Probes, pages: Pages, row: int, chains: npt.NDArray[np.int64]
 ) -> Any:

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, inner
+from index.kernels.jit import compiled
 
 
-@inner
+@compiled
 def _slot_of(fingerprints: npt.NDArray[np.uint64], row: int, slots: int) -> Any:
     """First slot to probe for a fingerprint; slots: their number, a power of two."""
     mixed = np.uint64(0)
@@ -18,7 +18,7 @@ def _slot_of(fingerprints: npt.NDArray[np.uint64], row: int, slots: int) -> Any:
     return np.int64(mixed & np.uint64(slots - 1))
 
 
-@inner
+@compiled
 def _are_equal(left: npt.NDArray[np.uint64], row: int, right: npt.NDArray[np.uint64], place: int) -> bool:
     word = 0
     while word < left.shape[1] and left[row, word] == right[place, word]:

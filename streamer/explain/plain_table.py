@@ -134,7 +134,7 @@ class PipeConsole(Console):
     >>> rows = [(f"https://{'sub.' * 40}example/page-1", 7), ("news/0/7", 12)]
     >>> PipeConsole(width=40).print(PlainTable("id", "count", ids=("id",), right=("count",), rows=rows))
     id                                 count
-    https://sub.sub.…sub.example/page-1    7
+    https://sub.sub.…b.example/page-1      7
     news/0/7                              12
     """
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, inner
+from index.kernels.jit import compiled
 
 COUNT_BITS = 0b0001_1111
 MIXES = 0b0010_0000
@@ -133,7 +133,7 @@ def unmix(
                 place += 1
 
 
-@inner
+@compiled
 def _word(codepoints: npt.NDArray[np.uint32], place: Any, end: Any, tables: Tables) -> tuple[Any, Any, Any]:
     """The word at a place: its end, its letters' alphabets, and the alphabets with forms for all of them, both as bits."""
     inside, alphabets, forms = tables.inside, tables.alphabets, tables.forms
@@ -151,7 +151,7 @@ def _word(codepoints: npt.NDArray[np.uint32], place: Any, end: Any, tables: Tabl
     return place, seen, possible
 
 
-@inner
+@compiled
 def _write_in_one(word: npt.NDArray[np.uint32], possible: Any, tables: Tables, counts: npt.NDArray[np.int64]) -> int:
     """Write a word in the possible alphabet with most of its letters, the first on ties; returns its number."""
     alphabets, forms = tables.alphabets, tables.forms

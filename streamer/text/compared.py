@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from index.kernels.jit import compiled, inner, xxh3_64
+from index.kernels.jit import compiled, xxh3_64
 from streamer.text.characters import CODE_POINTS, Characters, Rule, decode, rule_table
 
 LONG = 40
@@ -151,7 +151,7 @@ def _written(
     return written[:filled], written_bounds
 
 
-@inner
+@compiled
 def _drawn(codepoints: npt.NDArray[np.uint32], filled: Any, number: Any) -> Any:
     """Write DRAWN letters that are a number's digits; returns where they end."""
     for _ in range(DRAWN):
@@ -161,7 +161,7 @@ def _drawn(codepoints: npt.NDArray[np.uint32], filled: Any, number: Any) -> Any:
     return filled
 
 
-@inner
+@compiled
 def _string_end(codepoints: npt.NDArray[np.uint32], place: Any, end: Any, roles: npt.NDArray[np.uint8]) -> Any:
     """The end for a string that begins at a place; whether it is long; and whether it is long and may be Base64."""
     first, letters, others, is_base64 = place, 0, 0, True
@@ -175,7 +175,7 @@ def _string_end(codepoints: npt.NDArray[np.uint32], place: Any, end: Any, roles:
     return place, is_long, is_long and is_base64
 
 
-@inner
+@compiled
 def _lines_end(
     codepoints: npt.NDArray[np.uint32], place: Any, end: Any, length: Any, roles: npt.NDArray[np.uint8]
 ) -> Any:
@@ -197,7 +197,7 @@ def _lines_end(
         return stop if is_line and has_sign else place
 
 
-@inner
+@compiled
 def _octets(codepoints: npt.NDArray[np.uint32], first: Any, end: Any, octets: npt.NDArray[np.uint8], size: Any) -> Any:
     """Add ASCII characters but blanks to the octets behind `size`; returns the new size."""
     for place in range(first, end):
@@ -206,7 +206,7 @@ def _octets(codepoints: npt.NDArray[np.uint32], first: Any, end: Any, octets: np
     return size
 
 
-@inner
+@compiled
 def _after_blanks(codepoints: npt.NDArray[np.uint32], place: Any, end: Any) -> Any:
     while place < end and (codepoints[place] == 32 or 9 <= codepoints[place] <= 13):
         place += 1

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, inner
+from index.kernels.jit import compiled
 
 LETTER, BLANK, BREAK, SENTENCE_END, FULL_STOP, PUNCTUATION, SEPARATOR, DATE_SIGN, MARK_SIGN, DIGIT, OTHER_DIGIT = range(
     11
@@ -70,7 +70,7 @@ def passages(
     return written[:filled], written_bounds, cut[:kept]
 
 
-@inner
+@compiled
 def _collapse(
     codepoints: npt.NDArray[np.uint32],
     place: Any,
@@ -124,7 +124,7 @@ def _collapse(
     return filled - after_white, has_digits
 
 
-@inner
+@compiled
 def _is_changed(codepoint: Any, before: Any) -> Any:
     """Whether a character may be white space other than a space or a line feed, or white space after another, as uint32."""
     return (
@@ -189,14 +189,14 @@ def _cut(
     return cut, count
 
 
-@inner
+@compiled
 def _ends(role: Any, following: Any) -> Any:
     """Whether a passage ends here. Takes no array: its reference count costs more than the test."""
     is_stop = role == FULL_STOP and following in (_SPACE, _LINE_FEED)
     return is_stop or role in (SENTENCE_END, BREAK)
 
 
-@inner
+@compiled
 def _may_hold(written: npt.NDArray[np.uint32], begin: Any, end: Any, is_sentence: Any, signs: Signs) -> Any:
     """Whether `counters_and_dates` may leave anything out: a chain at the beginning, after a separator, or at the end."""
     place, may_hold = _reach(written, begin, end, np.int64(1), signs)
@@ -210,7 +210,7 @@ def _may_hold(written: npt.NDArray[np.uint32], begin: Any, end: Any, is_sentence
     return may_hold
 
 
-@inner
+@compiled
 def _reach(written: npt.NDArray[np.uint32], place: Any, edge: Any, step: Any, signs: Signs) -> Any:
     """How far a chain may reach, over digits, punctuation and items' words; and whether it may be left out.
 
@@ -243,7 +243,7 @@ def _reach(written: npt.NDArray[np.uint32], place: Any, edge: Any, step: Any, si
     return place, digits > 0 and (marks > 0 or (is_date and is_closed and step > 0))
 
 
-@inner
+@compiled
 def _kind(word: npt.NDArray[np.uint32], words: npt.NDArray[np.uint64]) -> Any:
     """Kind of a word by its first three letters, or LABEL if a label may begin at a later letter; -1 if in no item.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, inner, prefetch
+from index.kernels.jit import compiled, prefetch
 
 HAN_FIRST, HAN_LAST = 0x4E00, 0x9FD5
 SYMBOLS = 1 << 16
@@ -50,18 +50,18 @@ class Dictionary(NamedTuple):
     emissions: npt.NDArray[np.float64]
 
 
-@inner
+@compiled
 def _key(node: Any, symbol: Any) -> Any:
     """Key of the node after `node` by `symbol`, a code point below SYMBOLS."""
     return (np.uint64(node) << np.uint64(16)) | np.uint64(symbol)
 
 
-@inner
+@compiled
 def _first_place(children: npt.NDArray[np.uint64], key: Any) -> Any:
     return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & (len(children) - 1)
 
 
-@inner
+@compiled
 def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
     """Place of a key's entry, or the empty place at which its search ends."""
     place = _first_place(children, key)
@@ -70,7 +70,7 @@ def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
     return place
 
 
-@inner
+@compiled
 def _han_at(octets: npt.NDArray[np.uint8], at: int) -> Any:
     """The Han character (three bytes of UTF-8) at a byte, else 0."""
     if not 0xE4 <= octets[at] <= 0xE9:
@@ -129,7 +129,7 @@ def read(octets: npt.NDArray[np.uint8], children: npt.NDArray[np.uint64]) -> Any
     return frequencies, struck, total, True
 
 
-@inner
+@compiled
 def _find_path(
     codepoints: npt.NDArray[np.uint32],
     begin: int,
@@ -167,7 +167,7 @@ def _find_path(
         rests[first - begin], ends[first - begin] = best, best_end
 
 
-@inner
+@compiled
 def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children: npt.NDArray[np.uint64]) -> Any:
     """Node of two or more characters; 0 if no word begins with them."""
     node = np.int64(codepoints[begin])
@@ -179,13 +179,13 @@ def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children:
     return node
 
 
-@inner
+@compiled
 def _better(one: float, other: float, state_one: int, state_other: int) -> tuple[float, int]:
     """The larger number and its state; the second on ties."""
     return (other, state_other) if other >= one else (one, state_one)
 
 
-@inner
+@compiled
 def _find_states(
     codepoints: npt.NDArray[np.uint32],
     begin: int,
@@ -216,7 +216,7 @@ def _find_states(
         state = before[offset, state]
 
 
-@inner
+@compiled
 def _add(
     begin: int, end: int, is_whole: bool, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], count: int
 ) -> int:
@@ -230,7 +230,7 @@ def _add(
     return count
 
 
-@inner
+@compiled
 def _recognise(
     codepoints: npt.NDArray[np.uint32],
     begin: int,

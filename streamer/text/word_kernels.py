@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, inner, xxh3_64, xxh3_128
+from index.kernels.jit import compiled, xxh3_64, xxh3_128
 from streamer.text.characters import Rule
 
 UTF_8_BYTES_MAX = 4
@@ -55,7 +55,7 @@ def runs(
     return starts[:count], lengths[:count], are_han[:count]
 
 
-@inner
+@compiled
 def _word_end(codepoints: npt.NDArray[np.uint32], place: int, end: int, rules: npt.NDArray[np.uint8]) -> Any:
     """End of a word, in a script with spaces, that begins before `place`."""
     while place < end:
@@ -69,7 +69,7 @@ def _word_end(codepoints: npt.NDArray[np.uint32], place: int, end: int, rules: n
     return place
 
 
-@inner
+@compiled
 def _letters(
     codepoints: npt.NDArray[np.uint32],
     place: int,
@@ -131,7 +131,7 @@ def hashes(
     return hashed
 
 
-@inner
+@compiled
 def _encode(codepoints: npt.NDArray[np.uint32], begin: int, end: int, octets: npt.NDArray[np.uint8]) -> Any:
     """Write characters as UTF-8 to `octets`; returns the bytes."""
     filled = 0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, inner
+from index.kernels.jit import compiled
 from streamer.fingerprint.shingle_kernels import mix
 
 DROPPED, NARROW, WIDE = range(3)
@@ -75,7 +75,7 @@ def shingle(
     return hashes[:filled], hash_bounds, letters
 
 
-@inner
+@compiled
 def _power(base: Any, exponent: int) -> Any:
     power = np.uint64(1)
     for _ in range(exponent):
@@ -137,7 +137,7 @@ def bin_values(
     return values, crafted
 
 
-@inner
+@compiled
 def _distinct(hashes: npt.NDArray[np.uint64], seen: npt.NDArray[np.uint8]) -> Any:
     """Estimated number of distinct hashes, by linear counting (Whang, Vander-Zanden, Taylor 1990); at least 1.
 
