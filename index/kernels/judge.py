@@ -204,7 +204,7 @@ def too_short(row: Any, root: Any, root_distance: Any, documents: Documents, rul
     return exceeds(own, own_root_length, rule.longer)
 
 
-@inner
+@compiled
 def new_share(root_distance: Any, length: Any, root_length: Any, units: int) -> Any:
     """Share of a document's shingles that a root lacks, in units, as `streamer.records.relation` defines it."""
     shared = (units - root_distance) / (2 * units - root_distance) * (1 + root_length / length)

@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from index import Recrawl, RecrawlPolicy, Verdict
+from index import Verdict
+
+if TYPE_CHECKING:
+    from index import Recrawl, RecrawlPolicy
 
 
 class Reason(IntEnum):
@@ -75,12 +79,15 @@ EQUAL_REASONS: Mapping[int, int] = {int(came): int(decided) for came, decided in
 """`SAME`, as an index takes it."""
 
 
-def recrawl_by(policy: RecrawlPolicy) -> Recrawl:
+def recrawl_by(policy: "RecrawlPolicy") -> "Recrawl":
     """This policy for pages crawled again, with the reasons above.
 
     >>> recrawl_by("update").other_reasons[Reason.ORDINARY] == Reason.OTHER_TEXT
     True
     """
+    # A supervisor knows reasons, and loads nothing that opens an index.
+    from index import Recrawl
+
     tables = ({int(came): int(decided) for came, decided in each.items()} for each in (MINOR, RETURNED, OTHER, SHARED))
     return Recrawl(policy, *tables)
 
