@@ -34,8 +34,8 @@ def inner(function: Function) -> Function:
     """Compile a function that only compiled ones call. It allocates nothing, and returns neither arrays nor parts of them.
 
     They contain its code, and optimise it along with their own. So here little is done: neither a way in from Python, nor
-    the counts of references by which numba frees arrays, nor a second round of optimisation. The kernels compile in half
-    of the time. A call from Python raises TypeError, and so does compiling one that returns arrays.
+    the counts of references by which numba frees arrays, nor a second round of optimisation. A call from Python
+    raises TypeError, and so does compiling one that returns arrays.
     """
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
     kernel: Any = numba.njit(pipeline_class=_InnerCompiler, **options)(function)
