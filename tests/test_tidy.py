@@ -20,7 +20,7 @@ FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
     "index": 673,
-    "index/dataflow": 1509,
+    "index/dataflow": 2085,
     "index/decide": 1376,
     "index/frames": 182,
     "index/kernels": 2013,
@@ -40,8 +40,8 @@ CODE_LINES_MAX = {
     "streamer/doctor": 451,
     "streamer/evaluation": 1257,
     "streamer/explain": 1166,
-    "streamer/fingerprint": 1431,
-    "streamer/flink": 572,
+    "streamer/fingerprint": 1434,
+    "streamer/flink": 642,
     "streamer/give_back": 425,
     "streamer/index_admin": 705,
     "streamer/observe": 1115,
@@ -57,7 +57,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 53_500, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 53_680, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -407,6 +407,12 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.dataflow.resolving.known",
         "index.dataflow.resolving.page_states",
         "index.dataflow.versions",
+    ),
+    "tests/index/dataflow/test_retention.py": (
+        "index.dataflow.ages",
+        "index.dataflow.ledger",
+        "index.dataflow.resolving.horizon",
+        "index.dataflow.resolving.retention",
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
     "tests/index/decide/test_recrawl.py": ("index.versions.history",),
