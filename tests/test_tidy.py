@@ -50,14 +50,14 @@ CODE_LINES_MAX = {
     "streamer/service": 2108,
     "streamer/settings": 891,
     "streamer/text": 1887,
-    "streamer/transports": 5843,
+    "streamer/transports": 5846,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
     "streamer/workers": 640,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 53_500, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 53_600, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -447,7 +447,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/streamer/service/test_pipeline.py": ("streamer.fingerprint.documents",),
     "tests/streamer/service/test_loop.py": (
         "streamer.observe.batch_report",
-        "streamer.service.decision_notices",
         "streamer.service.index_steps",
         "streamer.service.outputs",
         "streamer.service.steps_ahead",
