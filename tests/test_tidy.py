@@ -44,7 +44,7 @@ CODE_LINES_MAX = {
     "streamer/flink": 572,
     "streamer/give_back": 425,
     "streamer/index_admin": 705,
-    "streamer/observe": 1133,
+    "streamer/observe": 1135,
     "streamer/parts": 1356,
     "streamer/records": 1667,
     "streamer/service": 2098,
