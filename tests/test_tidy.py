@@ -30,11 +30,11 @@ CODE_LINES_MAX = {
     "index/stories": 297,
     "index/tools": 1605,
     "index/versions": 233,
-    "streamer": 153,
+    "streamer": 155,
     "streamer/ask": 809,
     "streamer/audit": 474,
     "streamer/clusters": 288,
-    "streamer/cli": 1704,
+    "streamer/cli": 1720,
     "streamer/delivered": 154,
     "streamer/demo": 493,
     "streamer/doctor": 451,
@@ -47,17 +47,17 @@ CODE_LINES_MAX = {
     "streamer/observe": 1115,
     "streamer/parts": 1356,
     "streamer/records": 1660,
-    "streamer/service": 2108,
-    "streamer/settings": 891,
+    "streamer/service": 2112,
+    "streamer/settings": 893,
     "streamer/text": 1887,
-    "streamer/transports": 5843,
+    "streamer/transports": 6260,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
     "streamer/workers": 640,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 53_500, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 54_100, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -97,6 +97,9 @@ ONLY_IMPORTERS = {
     "brotli": {"streamer.transports.files.http_body"},
     "fastavro": {"streamer.records.schemas"},
     "sqlite3": {"streamer.audit.store", "streamer.delivered.temporary"},
+    "fsspec": {"streamer.transports.files.store"},
+    "aiohttp": {"streamer.transports.files.store"},
+    "botocore": {"streamer.transports.files.store"},
     "pyarrow": {"streamer.transports.files.columns", "streamer.transports.files.parquet"},
     "chardetng_py": {"streamer.records.charsets"},
     "webencodings": {"streamer.records.charsets"},
