@@ -415,7 +415,16 @@ class Index(AbstractContextManager["Index"]):
 
         It scans all documents, and removes them in several transactions. A killed call goes on by another one.
         """
-        return forget.forget_streams(self._opened, frozenset(streams), progress, dry_run=dry_run)
+        return forget.forget_all(self._opened, forget.from_streams(frozenset(streams)), progress, dry_run=dry_run)
+
+    def forget_names(self, prefix: str, progress: Callable[[int], None] = ignored, *, dry_run: bool = False) -> int:
+        """Remove all documents whose id begins so, as `forget_streams` does; returns how many.
+
+        Raises ValueError for an empty prefix.
+        """
+        if not prefix:
+            raise ValueError("an empty prefix would be that of all documents")
+        return forget.forget_all(self._opened, forget.with_names(prefix), progress, dry_run=dry_run)
 
     def find(self, ids: Collection[str]) -> list[Document]:
         """Documents with one of these ids, oldest first, even if forgotten, or expired and still in the log."""

@@ -40,7 +40,6 @@ def require_package(package: str, needed: str, feature: str) -> None:
 _PACKAGES = {
     "confluent": ("confluent-kafka",),
     "html": ("trafilatura", "lxml", "lxml-html-clean"),
-    "gcs": ("gcsfs", "aiohttp"),
     "parquet": ("pyarrow",),
     "registry": ("fastavro",),
     "remote": ("fsspec", "s3fs", "aiohttp"),

@@ -3,12 +3,14 @@
 import glob
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from index import DATA_FILE
+from streamer.errors import InputUnreadable
 from streamer.transports.files import store
 from streamer.transports.files.formats import KINDS, kind_of
-from streamer.transports.files.remote import Input, Remote, plain_url
+from streamer.transports.files.remote import Input, Remote, is_url, plain_url
 
 SIDE_FOLDERS = {
     *("_temporary", "_delta_log", "_delta_index", "_change_data", "_symlink_format_manifest", "_spark_metadata"),
@@ -63,7 +65,7 @@ def remote_files(address: str) -> list[Input]:
     ...     remote_files("ftp://corpora.example/a.jsonl")
     ... except SettingsError as error:
     ...     print(error)
-    ftp://corpora.example/a.jsonl: ftp:// is not read. Name a file, or a URL that begins with s3, gs or https.
+    ftp://corpora.example/a.jsonl: ftp:// is not read. Name a file, or a URL that begins with s3 or https.
     """
     try:
         found = list(store.objects(address))
@@ -91,6 +93,20 @@ def remote_files(address: str) -> list[Input]:
         raise NoInput(f"{plain_url(address)}: no object there is a file to read")
     files.sort(key=lambda remote: remote.url.encode())
     return [*files]
+
+
+def named_input(name: str) -> Input | None:
+    """The input with this name in a checkpoint; None if it is not at hand any more. Raises SettingsError, InputLost.
+
+    >>> named_input("-") is None, named_input("/dev/null") is None
+    (True, True)
+    """
+    if not is_url(name):
+        return Path(name) if Path(name).is_file() else None
+    # A URL that needed a signature is refused without it.
+    with suppress(store.Absent, InputUnreadable):
+        return next((found.remote for found in store.objects(name) if found.is_named), None)
+    return None
 
 
 def _files_in(given: Path, out: Path | None) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
-SCHEMES = ("https", "http", "s3", "gs")
+SCHEMES = ("https", "http", "s3")
 """Schemes of URLs that are read."""
 
 WEB = ("https", "http")
@@ -118,5 +118,5 @@ def reading_command(given: Input) -> str:
     """Command for a shell that writes the input to standard output."""
     if not isinstance(given, Remote):
         return f"cat {shlex.quote(str(given))}"
-    command = {"s3": "aws s3 cp {} -", "gs": "gcloud storage cat {}"}.get(given.scheme, "curl -fsS {}")
-    return command.format(shlex.quote(given.url))
+    quoted = shlex.quote(given.url)
+    return f"aws s3 cp {quoted} -" if given.scheme == "s3" else f"curl -fsS {quoted}"

@@ -32,17 +32,10 @@ PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 _MAGIC = re.compile(r"[*\[]")
 _SILENCE_SECONDS = 60  # a server that sends nothing for so long is as good as gone
-_PACKAGES = {
-    "https": ("aiohttp", "remote"),
-    "http": ("aiohttp", "remote"),
-    "s3": ("s3fs", "remote"),
-    "gs": ("gcsfs", "gcs"),
-}
-_CREDENTIALS = {
-    "s3": "Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. For a public bucket set "
-    "FSSPEC_S3='{\"anon\": true}'.",
-    "gs": 'Run `gcloud auth application-default login`. For a public bucket set FSSPEC_GCS=\'{"token": "anon"}\'.',
-}
+_CREDENTIALS = (
+    "Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. "
+    "For a public bucket set FSSPEC_S3='{\"anon\": true}'."
+)
 _UNSIGNED = {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError"}
 """Errors of clients that find no credentials, or half of them."""
 _WEB_CREDENTIALS = "Take a URL that is signed, or put user and password into ~/.netrc."
@@ -112,11 +105,16 @@ def require_client(address: str) -> str:
     """The URL's scheme. Raises SettingsError for one that is not read, for a package that is missing and for a password."""
     scheme = address.partition("://")[0].lower()
     url = plain_url(address)
+    if scheme == "gs":
+        raise SettingsError(
+            f"{url}: gs:// is not read. Google's stores have the interface of S3 too: set AWS_ENDPOINT_URL to "
+            "https://storage.googleapis.com and the keys to an HMAC key, and name the object with s3://."
+        )
     if scheme not in SCHEMES:
-        raise SettingsError(f"{url}: {scheme}:// is not read. Name a file, or a URL that begins with s3, gs or https.")
-    package, feature = _PACKAGES[scheme]
-    if any(importlib.util.find_spec(each) is None for each in ("fsspec", package)):
-        raise SettingsError(f"{url}: {scheme}:// needs the package {package}: {install_command(feature)}")
+        raise SettingsError(f"{url}: {scheme}:// is not read. Name a file, or a URL that begins with s3 or https.")
+    missing = [each for each in ("fsspec", "aiohttp", *([] if scheme in WEB else ["s3fs"])) if not _is_installed(each)]
+    if missing:
+        raise SettingsError(f"{url}: {scheme}:// needs {' and '.join(missing)}: {install_command('remote')}")
     if scheme in WEB and "@" in urlsplit(address).netloc:
         raise SettingsError(
             f"{url.rpartition('@')[2]}: a password in a URL would stand in every output. {_WEB_CREDENTIALS}"
@@ -124,9 +122,13 @@ def require_client(address: str) -> str:
     return scheme
 
 
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
 def _remote(scheme: str, info: dict[str, Any]) -> Remote:
     address = info["name"] if scheme in WEB else f"{scheme}://{info['name']}"
-    etag = str(info.get("ETag") or info.get("generation") or info.get("etag") or "")
+    etag = str(info.get("ETag") or "")
     version = etag or str(info.get("Last-Modified") or "")
     url, size = plain_url(address), info["size"]
     proof = xxhash.xxh3_128_digest("\0".join((url, str(size), version)).encode()) if version else b""
@@ -181,7 +183,7 @@ def _is_forbidden(error: Exception) -> bool:
 
 
 def _forbidden(url: str, scheme: str, error: Exception) -> str:
-    return f"{url}: may not be read ({_reason(error)}). {_CREDENTIALS.get(scheme, _WEB_CREDENTIALS)}"
+    return f"{url}: may not be read ({_reason(error)}). {_WEB_CREDENTIALS if scheme in WEB else _CREDENTIALS}"
 
 
 def _reason(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """Inputs by URL: every byte once, whatever the line and the server do, and a later run goes on where the former ended."""
 
 import gzip
+import json
 import random
 from collections.abc import Iterator
 from contextlib import closing
@@ -103,11 +104,13 @@ def test_what_is_not_there_and_what_does_not_answer_are_named(site: Site) -> Non
 def test_a_scheme_a_password_and_a_missing_package_are_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingsError, match="ftp:// is not read"):
         remote_files("ftp://a.example/b")
+    with pytest.raises(SettingsError, match=r"gs:// is not read.*AWS_ENDPOINT_URL"):
+        remote_files("gs://corpora/a")
     with pytest.raises(SettingsError) as raised:
         remote_files("https://user:secret@a.example/b")
     assert "secret" not in str(raised.value)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SettingsError, match=r"s3:// needs the package s3fs: .* -m pip install .*s3fs"):
+    with pytest.raises(SettingsError, match=r"s3:// needs fsspec and aiohttp and s3fs: .* -m pip install .*s3fs"):
         remote_files("s3://corpora/a")
 
 
@@ -219,3 +222,30 @@ def test_outputs_and_indexes_stay_here(site: Site, tmp_path: Path) -> None:
         done = run("filter", tmp_path, *(part for pair in folders.items() for part in pair))
         assert done.code == 2
         assert "s3://corpora/out is a URL" in done.err
+
+
+def test_verify_reads_the_objects_and_says_which_it_cannot_read(site: Site, tmp_path: Path) -> None:
+    site.files["a.jsonl"] = pages(60)
+    assert filtered(tmp_path, f"{site.url}/a.jsonl")[0] == 0
+    checked = run("verify", "--out", tmp_path / "out", "--index", tmp_path / "index", "--json")
+    assert (checked.code, json.loads(checked.out)["counts"]["input"]) == (0, 60)
+    asked = run("why", "30", "--out", tmp_path / "out", "--index", tmp_path / "index")
+    assert asked.code == 0
+    site.status = 403
+    checked = run("verify", "--out", tmp_path / "out", "--index", tmp_path / "index", "--json")
+    found = json.loads(checked.out)
+    assert (found["counts"]["input"], found["unchecked"]["outputs of records that have left the input"]) == (0, 60)
+    site.status = 503
+    assert run("verify", "--out", tmp_path / "out", "--index", tmp_path / "index").code == 75
+
+
+def test_an_index_is_rebuilt_from_objects_and_filters_on_without_reading_them_again(site: Site, tmp_path: Path) -> None:
+    site.files["a.jsonl"], url = pages(3_000), f"{site.url}/a.jsonl"
+    assert filtered(tmp_path, url)[0] == 0
+    rebuilt = run("index", "rebuild", tmp_path / "new", url, "--set", f"index.directory={tmp_path / 'index'}")
+    assert rebuilt.code == 0, rebuilt.err
+    site.asked.clear()
+    again = run("filter", url, "--out", tmp_path / "another", "--index", tmp_path / "new", "--processes", 1)
+    assert again.code == 0, again.err
+    outputs = [(tmp_path / folder / "unique.jsonl").read_bytes() for folder in ("out", "another")]
+    assert outputs[0] == outputs[1]
