@@ -403,8 +403,7 @@ class Index(AbstractContextManager["Index"]):
 
         Verdicts stay: the journal still answers for every position, and still names a forgotten original. Unless
         insert = "unique", an original takes along its duplicates, which requires a scan of all later documents.
-        `progress` receives the number of documents examined so far. With `dry_run` nothing changes. Raises IndexFullError,
-        IndexDamagedError.
+        `progress` gets the number of documents examined. With `dry_run` nothing changes. Raises IndexFullError, IndexDamagedError.
         """
         return forget.forget(self._opened, frozenset(ids), progress, dry_run=dry_run)
 
@@ -418,12 +417,7 @@ class Index(AbstractContextManager["Index"]):
         return forget.forget_all(self._opened, forget.from_streams(frozenset(streams)), progress, dry_run=dry_run)
 
     def forget_names(self, prefix: str, progress: Callable[[int], None] = ignored, *, dry_run: bool = False) -> int:
-        """Remove all documents whose id begins so, as `forget_streams` does; returns how many.
-
-        Raises ValueError for an empty prefix.
-        """
-        if not prefix:
-            raise ValueError("an empty prefix would be that of all documents")
+        """Remove all documents whose id begins with `prefix` (not empty), as `forget_streams` does; returns how many."""
         return forget.forget_all(self._opened, forget.with_names(prefix), progress, dry_run=dry_run)
 
     def find(self, ids: Collection[str]) -> list[Document]:

@@ -58,7 +58,9 @@ def from_streams(streams: Collection[str]) -> Chooser:
 
 
 def with_names(prefix: str) -> Chooser:
-    """Choose documents whose id begins so."""
+    """Choose documents whose id begins so. Raises ValueError for an empty prefix."""
+    if not prefix:
+        raise ValueError("an empty prefix would be that of all documents")
 
     def chosen(_session: ReadSession, batch: log.Batch) -> Flags:
         return np.array([id_.startswith(prefix) for id_ in batch.ids(batch.entered())], np.bool_)
