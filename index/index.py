@@ -403,7 +403,7 @@ class Index(AbstractContextManager["Index"]):
 
         Verdicts stay: the journal still answers for every position, and still names a forgotten original. Unless
         insert = "unique", an original takes along its duplicates, which requires a scan of all later documents.
-        `progress` gets the number of documents examined. With `dry_run` nothing changes. Raises IndexFullError, IndexDamagedError.
+        `progress` gets the count of documents examined. With `dry_run` nothing changes. Raises IndexFullError, IndexDamagedError.
         """
         return forget.forget(self._opened, frozenset(ids), progress, dry_run=dry_run)
 

@@ -297,7 +297,7 @@ class StoreReader(io.RawIOBase):
             count = max(count // 2, min(count, _RANGE_BYTES_MIN))
         raise InputLost(
             f"{self._remote}: the connection broke {len(PAUSES) + 1} times at byte {at:,} ({reason}). Nothing is lost. Run "
-            "the same command again: it continues after the last delivered line."
+            "the same command again: `streamer filter` continues after the last delivered line."
         )
 
     def _look_again(self) -> None:
@@ -315,8 +315,8 @@ class StoreReader(io.RawIOBase):
             raise Changed(_CHANGED) from error
         if _is_forbidden(error):
             raise InputLost(
-                f"{_forbidden(str(self._remote), self._remote.scheme, error)} Then run the same command again: it continues "
-                "after the last delivered line."
+                f"{_forbidden(str(self._remote), self._remote.scheme, error)} Then run the same command again: "
+                "`streamer filter` continues after the last delivered line."
             ) from error
 
     def _asked(self, at: int, count: int) -> bytes:

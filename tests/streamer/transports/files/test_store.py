@@ -249,3 +249,20 @@ def test_an_index_is_rebuilt_from_objects_and_filters_on_without_reading_them_ag
     assert again.code == 0, again.err
     outputs = [(tmp_path / folder / "unique.jsonl").read_bytes() for folder in ("out", "another")]
     assert outputs[0] == outputs[1]
+
+
+def test_what_was_produced_before_a_server_was_lost_is_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.files["a.jsonl"] = site.files["b.jsonl"] = pages(9_000)
+    site.cut_after, site.gone_after = 2_000_000, 1_000_000
+    produced: list[bytes] = []
+
+    def produce(_settings: object, _topic: str, lines: Iterator[bytes]) -> int:
+        produced.extend(lines)
+        return len(produced)
+
+    monkeypatch.setattr("streamer.transports.kafka.topics.produce", produce)
+    done = run("topics", "produce", f"{site.url}/a.jsonl", f"{site.url}/b.jsonl")
+    assert done.code == 75
+    assert "a.jsonl: the connection broke" in done.err
+    assert 0 < len(produced) < 9_000
+    assert done.out.split() == [str(len(produced)), "documents"]
