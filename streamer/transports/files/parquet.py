@@ -8,6 +8,7 @@ Reads batches of rows and single column pages, never a whole file. Written are r
 """
 
 import importlib.util
+import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -45,7 +46,9 @@ def needed() -> str:
     return f"the package pyarrow: {install_command('parquet')}"
 
 
-def json_lines(path: Path, remark: Callable[[str], None] = lambda _: None) -> Iterator[tuple[bytes, float]]:
+def json_lines(
+    file_or_path: Path | IO[bytes] | io.RawIOBase, remark: Callable[[str], None] = lambda _: None
+) -> Iterator[tuple[bytes, float]]:
     """Yield lines, each with b"\\n", and the share of rows read so far. `remark` takes sentences. Raises Unreadable."""
     if not is_installed():
         raise Unreadable(f"this is Parquet, which needs {needed()}")
@@ -55,7 +58,7 @@ def json_lines(path: Path, remark: Callable[[str], None] = lambda _: None) -> It
     read = 0
     try:
         with arrow.parquet.ParquetFile(
-            path,
+            file_or_path,
             pre_buffer=False,
             buffer_size=_PAGES_READ_BYTES,
             # In nanoseconds, years before 1677 and after 2262 would become other years.
