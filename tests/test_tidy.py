@@ -50,7 +50,7 @@ CODE_LINES_MAX = {
     "streamer/service": 2101,
     "streamer/settings": 892,
     "streamer/text": 1912,
-    "streamer/transports": 6254,
+    "streamer/transports": 6257,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
     "streamer/workers": 640,
