@@ -44,20 +44,20 @@ CODE_LINES_MAX = {
     "streamer/flink": 572,
     "streamer/give_back": 425,
     "streamer/index_admin": 705,
-    "streamer/observe": 1133,
+    "streamer/observe": 1135,
     "streamer/parts": 1356,
     "streamer/records": 1667,
     "streamer/service": 2101,
     "streamer/settings": 892,
     "streamer/text": 1912,
-    "streamer/transports": 6254,
+    "streamer/transports": 6257,
     "streamer/verification": 1231,
     "streamer/what_if": 395,
     "streamer/workers": 640,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 54_150, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 53_950, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -450,7 +450,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/streamer/service/test_pipeline.py": ("streamer.fingerprint.documents",),
     "tests/streamer/service/test_loop.py": (
         "streamer.observe.batch_report",
-        "streamer.service.decision_notices",
         "streamer.service.index_steps",
         "streamer.service.outputs",
         "streamer.service.steps_ahead",

@@ -151,13 +151,15 @@ class _Columns:
 
         for name in dict.fromkeys(name for row in rows for name in row):
             known = self.types.setdefault(name, arrow.null())
+            values = [row[name] for row in rows if name in row]
             try:
-                seen = arrow.infer_type([row[name] for row in rows if name in row])
+                seen = arrow.infer_type(values)
                 both = [arrow.schema([("", each)]) for each in (known, seen)]
                 self.types[name] = arrow.unify_schemas(both, promote_options="permissive").field(0).type
             except (arrow.ArrowException, OverflowError):
                 self.as_json.add(name)
-            if "struct" in str(self.types[name]):
+            # Arrow would write true among fractions as 1.0.
+            if "struct" in str(self.types[name]) or ("double" in str(self.types[name]) and any(map(_has_flag, values))):
                 self.as_json.add(name)
 
     def schema(self, metadata: dict[bytes, str]) -> Any:
@@ -183,6 +185,10 @@ class _Columns:
             except (arrow.ArrowException, OverflowError) as error:
                 raise _NoType(field.name) from error
         return arrow.Table.from_arrays(arrays, schema=schema)
+
+
+def _has_flag(value: object) -> bool:
+    return isinstance(value, bool) or (isinstance(value, list) and any(map(_has_flag, value)))
 
 
 def has_mark(path: Path, mark: str) -> bool:
