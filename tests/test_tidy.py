@@ -19,17 +19,17 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
-    "index": 673,
+    "index": 900,
     "index/dataflow": 1509,
-    "index/decide": 1376,
+    "index/decide": 1420,
     "index/frames": 182,
     "index/kernels": 2013,
     "index/lsm": 901,
     "index/matching": 572,
-    "index/storage": 2262,
+    "index/storage": 2310,
     "index/stories": 297,
-    "index/tools": 1605,
-    "index/versions": 233,
+    "index/tools": 1608,
+    "index/versions": 234,
     "streamer": 153,
     "streamer/ask": 809,
     "streamer/audit": 474,
@@ -57,7 +57,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 53_500, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 53_900, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -141,6 +141,7 @@ LAYERS = (
     ("index.dataflow", "index.stories.listing"),
     ("index.decide",),
     ("index.frames", "index.stories", "index.versions"),
+    ("index.sets", "index.below"),
     ("index.session", "index.turn"),
     ("index.lsm",),
     ("index.storage",),
