@@ -52,7 +52,9 @@ class Below(NamedTuple):
         """
         secret = secret or self.secret
         if self.opened and parameters is not None and not read_only and store.is_new():
-            self.require_equal(parameters(secret) if callable(parameters) else parameters)
+            # A set without a secret has another key than any index with one.
+            assumed = secret or secrets.token_bytes(SECRET_BYTES)
+            self.require_equal(parameters(assumed) if callable(parameters) else parameters)
         if callable(parameters):
             kept = secret_of(store, where, None if read_only else secret or secrets.token_bytes(SECRET_BYTES))
             return parameters(kept), kept
@@ -67,18 +69,15 @@ class Below(NamedTuple):
             return ()
         for folder, base in zip(self.folders, self.opened, strict=True):
             _fit(base, folder, lambda stored, where: stored.deciding(deciding, where).require_equal(deciding, where))
-        own = [BaseName(base.identity, folder.name) for folder, base in zip(self.folders, self.opened, strict=True)]
-        met = store.read(bases.names_of)
-        names = bases.with_names(met, own)
-        if names != met and not read_only:
-            store.write(
-                lambda transaction: bases.put_names(transaction, bases.with_names(bases.names_of(transaction), own))
-            )
-            names = store.read(bases.names_of)
-        places = {each.identity: place for place, each in enumerate(names)}
+        identities = [base.identity for base in self.opened]
+        known = store.read(bases.met)
+        if not read_only and not set(identities) <= set(known):
+            store.write(lambda transaction: bases.meet(transaction, identities))
+            known = store.read(bases.met)
+        places = {identity: place for place, identity in enumerate(dict.fromkeys([*known, *identities]))}
         return tuple(
-            Base(each.name, each.identity, bases.first_number(places[each.identity]), base)
-            for each, base in zip(own, self.opened, strict=True)
+            Base(BaseName(base.identity, folder.name), bases.first_number(places[base.identity]), base)
+            for folder, base in zip(self.folders, self.opened, strict=True)
         )
 
 

@@ -32,7 +32,6 @@ from index.matching.host_sketch import host_keys
 from index.session import Guard, Longer, OpenIndex, Recrawl, Retention
 from index.storage import sources
 from index.storage.bases import base_of
-from index.storage.bases import names_of as bases_met
 from index.storage.counters import Statistics, statistics_of
 from index.storage.data_file import DATA_FILE
 from index.storage.documents import Document
@@ -333,12 +332,11 @@ class Index(AbstractContextManager["Index"]):
         return [stream for stream, stream_name in names if stream_name == name and base_of(stream) is None]
 
     def stream_names(self) -> dict[str, str]:
-        """Name of every known stream, oldest first; "" for a stream without `begin`. Reads all streams."""
-        return dict(self._opened.store.read(sources.named_streams))
+        """Name of every known stream, oldest first; "" for a stream without `begin`. Reads all streams.
 
-    def base_names(self) -> dict[str, str]:
-        """Folder's name of each base set that the index has met, by identity, as in `bases`."""
-        return dict(self._opened.store.read(bases_met))
+        Those of bases are among them: `base_of` says which, and their names begin with the set's.
+        """
+        return self._opened.read(sets.stream_names)
 
     def query(
         self, fingerprints: npt.NDArray[np.uint64], distance_max: int | None = None, limit: int = 10

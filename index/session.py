@@ -19,6 +19,7 @@ from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree
 from index.matching.host_sketch import RECENT_DOCUMENTS, HostLimits
 from index.matching.minhash import DISTANCE_UNITS
+from index.storage.bases import BaseName
 from index.storage.counters import counters_of, put_counters
 from index.storage.layout import Counters
 from index.storage.parameters import Parameters
@@ -136,15 +137,13 @@ class Longer:
 class Base:
     """A base set: an index that is open for reading below another one.
 
-    name   of its folder
     first  number that its first document has in the index above, as `storage.bases` says
 
     >>> opened.bases
     ()
     """
 
-    name: str
-    identity: str
+    name: BaseName
     first: int
     opened: "OpenIndex"
 

@@ -1,6 +1,6 @@
-"""Documents of the index and of the base sets below it, by number. Without bases each function reads the index alone.
+"""Documents in the index and in the base sets below it, by number. Without bases each function reads the index alone.
 
-`index.storage.bases` says how the index numbers what a base holds. Ids of a base play no role: there they are "".
+`index.storage.bases` says how the index numbers what a base holds. A base's ids play no role: there they are "".
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from index.session import ReadSession, WriteSession
 from index.storage import bases, documents, log, sources
+from index.storage.bases import BaseName
 from index.storage.documents import Document
 from index.storage.log import Origin
 
@@ -27,7 +28,7 @@ _STREAMS_END = 2**32
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Documents of one set, of n that were asked for.
+    """Documents from one set, among n that were asked for.
 
     places   int64 [m], which of the n
     first    number that the set's first document has in the index; 0 for the index itself
@@ -35,18 +36,14 @@ class _Part:
     """
 
     session: ReadSession
-    identity: str
+    name: BaseName | None
     first: int
     places: Places
     numbers: Numbers
 
-    @property
-    def is_base(self) -> bool:
-        return self.first > 0
-
     def raised(self, numbers: Numbers) -> Numbers:
         """Numbers in the set as the index has them. A base's own bases are not open below it."""
-        if not self.is_base:
+        if self.name is None:
             return numbers
         return np.where(bases.are_own(numbers), numbers + np.uint64(self.first), GONE)
 
@@ -54,11 +51,11 @@ class _Part:
 def _parts(session: ReadSession, numbers: Numbers) -> Iterator[_Part]:
     """The index's part of numbers, uint64 [n], and those of its bases that have any."""
     places = np.flatnonzero(bases.are_own(numbers))
-    yield _Part(session, "", 0, places, numbers[places])
+    yield _Part(session, None, 0, places, numbers[places])
     for base, below in session.bases:
         places = np.flatnonzero(bases.are_in(base.first, numbers))
         if len(places):
-            yield _Part(below, base.identity, base.first, places, numbers[places] - np.uint64(base.first))
+            yield _Part(below, base.name, base.first, places, numbers[places] - np.uint64(base.first))
 
 
 class StoredDocuments:
@@ -99,10 +96,10 @@ class StoredDocuments:
 
     @property
     def ids(self) -> list[str]:
-        """Each document's id; "" for one of a base."""
+        """Each document's id; "" for one in a base."""
         ids = [""] * self._count
         for part, each in self._parts:
-            if not part.is_base:
+            if part.name is None:
                 for place, id_ in zip(part.places.tolist(), each.ids, strict=True):
                     ids[place] = id_
         return ids
@@ -129,32 +126,48 @@ def visible(session: ReadSession, numbers: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def orders(session: ReadSession, numbers: Numbers) -> Numbers:
-    """Numbers in the order in which documents stand: those of bases come before the index's own; its own inverse."""
+    """Numbers in the order in which documents stand: those in bases come before the index's own; its own inverse."""
     return bases.orders_of(numbers) if session.bases else numbers
 
 
 def origins(session: ReadSession, numbers: Numbers) -> dict[int, Origin]:
-    """Documents, uint64 [n], as originals of duplicates. Registers streams of bases, if the session writes."""
+    """Documents, uint64 [n], as originals of duplicates. Registers a base's streams, if the session writes."""
     if not session.bases:
         return documents.origins(session.transaction, numbers, session.words)
     found: dict[int, Origin] = {}
     for part in _parts(session, numbers):
         there = documents.origins(part.session.transaction, part.numbers, session.words)
-        if part.is_base:
-            there = _above(session, part, there)
+        if part.name is not None:
+            there = _above(session, part, part.name, there)
         found.update(there)
     return found
 
 
-def _above(session: ReadSession, part: _Part, there: dict[int, Origin]) -> dict[int, Origin]:
+def _above(session: ReadSession, part: _Part, name: BaseName, there: dict[int, Origin]) -> dict[int, Origin]:
     """Origins in a base, by number in the base, as the index names them."""
-    names = dict(sources.named_streams(part.session.transaction))
+    names = _names_above(part.session, name)
     streams = sources.streams_of(part.session.transaction, (origin.stream for origin in there.values()))
     numbers = {
-        number: _stream_number(session, bases.stream_above(part.identity, stream), names.get(stream, ""))
+        number: _stream_number(session, above, names[above])
         for number, stream in streams.items()
+        for above in [bases.stream_above(name, stream)]
     }
     return {number + part.first: origin._replace(stream=numbers[origin.stream]) for number, origin in there.items()}
+
+
+def _names_above(below: ReadSession, base: BaseName) -> dict[str, str]:
+    """A base's streams with their names, as the index above has both: a name begins with the set's, as other files may
+    have it too."""
+    named = sources.named_streams(below.transaction)
+    return {bases.stream_above(base, stream): f"{base.name}:{name or stream}" for stream, name in named}
+
+
+def stream_names(session: ReadSession) -> dict[str, str]:
+    """Name of every stream of the index, oldest first, and in its open bases."""
+    names = dict(sources.named_streams(session.transaction))
+    for base, below in session.bases:
+        names = _names_above(below, base.name) | names
+    return names
 
 
 def _stream_number(session: ReadSession, stream: str, name: str) -> int:
@@ -175,15 +188,15 @@ def read(session: ReadSession, numbers: Numbers) -> dict[int, Document]:
     found: dict[int, Document] = {}
     for part in _parts(session, numbers):
         for number, document in documents.read(part.session.transaction, part.numbers, session.words).items():
-            if part.is_base:
+            if part.name is not None:
                 (root,) = part.raised(np.array([document.root], np.uint64)).tolist()
-                position = bases.position_above(part.identity, document.position)
+                position = bases.position_above(part.name, document.position)
                 document = document._replace(number=number + part.first, root=root, position=position)
             found[document.number] = document
     return found
 
 
 def are_named(session: ReadSession, numbers: Numbers) -> npt.NDArray[np.bool_]:
-    """Whether each number, uint64 [n], is that of a document in a base that the index has met: bool [n]."""
-    met = len(bases.names_of(session.transaction))
+    """Whether each number, uint64 [n], names a document in a base that the index has met: bool [n]."""
+    met = len(bases.met(session.transaction))
     return ~bases.are_own(numbers) & (numbers < np.uint64(bases.first_number(met)))

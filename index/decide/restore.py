@@ -205,7 +205,7 @@ def numbers_at(
     there = documents.origins(transaction, numbers[numbers != NO_NUMBER], words)
     numbers = np.array([number if number in there else int(NO_NUMBER) for number in numbers.tolist()], np.uint64)
     for base, below in session.bases:
-        asked_below = [position_below(base.identity, position) for position in positions]
+        asked_below = [position_below(base.name.identity, position) for position in positions]
         if any(asked_below):
             found = numbers_at(below, asked_below)
             numbers = np.where(found == NO_NUMBER, numbers, found + np.uint64(base.first))

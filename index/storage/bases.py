@@ -1,11 +1,12 @@
 """Base sets as the index above them names them: numbers, streams, and the list of all that it has met.
 
-A base set is another index that is open for reading below this one. A document of it has a number here:
+A base set is another index that is open for reading below this one. Its documents have numbers here:
 
     2^62 + 2^44 * place of the base in the list + number in the base
 
-The list is "bases" in `meta`, and it only grows. So a number keeps its meaning whichever bases are open, and one of a
-base that is not open counts as that of a document that is gone. A stream of a base is "base:<identity>:<stream>" here.
+The list is "bases" in `meta`, and it only grows. So a number keeps its meaning whichever bases are open, and one in a
+base that is not open counts as a document that is gone. A stream of a base is
+"base:<identity>/<name of its folder>:<stream>" here, so each decision says which set it named.
 """
 
 import json
@@ -20,7 +21,7 @@ from index.storage.layout import BASES_KEY, Table
 from index.storage.store import Transaction
 
 FIRST_NUMBER = 2**62
-"""Least number of a document in any base set."""
+"""Least number that a document in a base set has."""
 
 BASES_MAX = 2**17
 """Most base sets that an index ever meets."""
@@ -32,9 +33,9 @@ Numbers = npt.NDArray[np.uint64]
 
 
 class BaseName(NamedTuple):
-    """A base set that the index has met.
+    """A base set, as streams name it.
 
-    name  of its folder, when it was last open
+    name  of its folder, without colons
 
     >>> BaseName("6a7ab8be707cd0886a7ab8be707cd088", "last-year").name
     'last-year'
@@ -44,28 +45,19 @@ class BaseName(NamedTuple):
     name: str
 
 
-def names_of(transaction: Transaction) -> list[BaseName]:
-    """All base sets that the index has met, by place."""
-    return [BaseName(*each) for each in json.loads(transaction.get(Table.META, BASES_KEY) or b"[]")]
+def met(transaction: Transaction) -> list[str]:
+    """Identities of all base sets that the index has met, by place."""
+    identities: list[str] = json.loads(transaction.get(Table.META, BASES_KEY) or b"[]")
+    return identities
 
 
-def with_names(met: Sequence[BaseName], opened: Sequence[BaseName]) -> list[BaseName]:
-    """The list after these base sets were opened: new ones follow, and known ones have today's names.
-
-    >>> with_names([BaseName("a", "one")], [BaseName("b", "two"), BaseName("a", "moved")])
-    [BaseName(identity='a', name='moved'), BaseName(identity='b', name='two')]
-    """
-    names = {each.identity: each for each in met} | {each.identity: each for each in opened}
-    return list(names.values())
-
-
-def put_names(transaction: Transaction, names: Sequence[BaseName]) -> None:
-    """Store the list."""
-    transaction.put(Table.META, BASES_KEY, json.dumps(names).encode())
+def meet(transaction: Transaction, identities: Sequence[str]) -> None:
+    """Add those of these base sets that are new."""
+    transaction.put(Table.META, BASES_KEY, json.dumps([*dict.fromkeys([*met(transaction), *identities])]).encode())
 
 
 def first_number(place: int) -> int:
-    """Number of the first document of the base at a place in the list.
+    """Number for the first document in the base at a place in the list.
 
     >>> first_number(1) - first_number(0) == 2**44
     True
@@ -76,12 +68,12 @@ def first_number(place: int) -> int:
 
 
 def are_in(first: int, numbers: Numbers) -> npt.NDArray[np.bool_]:
-    """Whether numbers, uint64 [n], are those of the base whose first one this is: bool [n]."""
+    """Whether numbers, uint64 [n], belong to the base whose first one this is: bool [n]."""
     return (numbers >= np.uint64(first)) & (numbers < np.uint64(first + _NUMBERS))
 
 
 def are_own(numbers: Numbers) -> npt.NDArray[np.bool_]:
-    """Whether numbers, uint64 [n], are those of the index itself, and of no base: bool [n].
+    """Whether numbers, uint64 [n], belong to the index itself, and to no base: bool [n].
 
     >>> are_own(np.array([7, first_number(0)], np.uint64))
     array([ True, False])
@@ -98,37 +90,41 @@ def orders_of(numbers: Numbers) -> Numbers:
     return numbers ^ np.uint64(FIRST_NUMBER)
 
 
-def stream_above(identity: str, stream: str) -> str:
+def stream_above(base: BaseName, stream: str) -> str:
     """A base's stream as the index above names it."""
-    return f"{_PREFIX}{identity}:{stream}"
+    return f"{_PREFIX}{base.identity}/{base.name.replace(':', '_')}:{stream}"
 
 
-def position_above(identity: str, position: Position) -> Position:
+def position_above(base: BaseName, position: Position) -> Position:
     """A position in a base as the index above names it.
 
-    >>> position_above("6a7a", Position(Source("topic", 3), 17)).source.stream
-    'base:6a7a:topic'
+    >>> position_above(BaseName("6a7a", "last-year"), Position(Source("topic", 3), 17)).source.stream
+    'base:6a7a/last-year:topic'
     """
     source = position.source
-    return Position(Source(stream_above(identity, source.stream), source.partition), position.offset)
+    return Position(Source(stream_above(base, source.stream), source.partition), position.offset)
 
 
-def base_of(stream: str) -> str | None:
-    """Identity of the base that a stream belongs to; None for a stream of the index itself.
+def base_of(stream: str) -> BaseName | None:
+    """The base set that a stream belongs to, as it was named at the decision; None for a stream of the index itself.
 
-    >>> base_of("base:6a7a:topic"), base_of("topic")
-    ('6a7a', None)
+    >>> base_of("base:6a7a/last-year:topic"), base_of("topic")
+    (BaseName(identity='6a7a', name='last-year'), None)
     """
-    return stream.removeprefix(_PREFIX).partition(":")[0] if stream.startswith(_PREFIX) else None
+    if not stream.startswith(_PREFIX):
+        return None
+    identity, _, name = stream.removeprefix(_PREFIX).partition(":")[0].partition("/")
+    return BaseName(identity, name)
 
 
 def position_below(identity: str, position: Position | None) -> Position | None:
     """Undo `position_above`; None for a position that is not in this base.
 
-    >>> position_below("6a7a", Position(Source("base:6a7a:topic", 3), 17)).source.stream
+    >>> position_below("6a7a", Position(Source("base:6a7a/last-year:topic", 3), 17)).source.stream
     'topic'
     """
-    if position is None or base_of(position.source.stream) != identity:
+    base = None if position is None else base_of(position.source.stream)
+    if position is None or base is None or base.identity != identity:
         return None
-    stream = position.source.stream.removeprefix(stream_above(identity, ""))
+    stream = position.source.stream.removeprefix(stream_above(base, ""))
     return Position(Source(stream, position.source.partition), position.offset)

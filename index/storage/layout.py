@@ -34,7 +34,7 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
                "given back"                        -> given-back documents, ascending by hash: XXH3 of the id
                                                       <u64, document number <u64; missing before the first
                "giving back"                       -> key of the batch in log whose delivery is unsettled; or missing
-               "bases"                         -> JSON [[identity, name], ..]: the base sets it has met; or missing
+               "bases"                         -> JSON [identity, ..]: the base sets it has met; or missing
                "stories"                           -> key in log from which on batches are not in stories yet; or missing
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
     stream_numbers  stream text                    -> stream number >u32

@@ -42,7 +42,7 @@ def test_a_set_that_is_named_twice_counts_once_and_an_index_is_no_base_of_itself
     (tmp_path / "link").symlink_to(tmp_path / "base")
     folders = [tmp_path / "base", tmp_path / "link", tmp_path / "copy"]
     with opened(tmp_path / "live", bases=folders) as index:
-        assert [base.identity for base in internals_of(index).bases] == [identity]
+        assert [base.name for base in internals_of(index).bases] == [(identity, "base")]
     with pytest.raises(AlreadyOpenError):
         opened(tmp_path / "base", bases=[tmp_path / "base"])
     # What failed to open holds nothing.

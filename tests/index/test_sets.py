@@ -18,7 +18,7 @@ from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.matching.root import RootRule
 from index.session import Longer
-from index.storage.bases import position_above
+from index.storage.bases import BaseName, position_above
 from index.storage.parameters import Parameters
 from tests.support.crawls import SCHEMES, UPDATES, crawled, entries
 from tests.support.entries import ONE, Row, ends_of, entries_of
@@ -45,12 +45,12 @@ def told(decisions: Decisions) -> list[Told]:
     return list(zip(verdict_column, reasons, distances, *originals, ratios, strict=True))
 
 
-def above(answers: Sequence[Told], identities: dict[str, str]) -> list[Told]:
-    """Answers of one index with positions as an index above the bases names them; identities by name."""
+def above(answers: Sequence[Told], names: dict[str, BaseName]) -> list[Told]:
+    """Answers of one index with positions as an index above the bases names them; names by the beginning of a stream."""
 
     def position(at: Position | None) -> Position | None:
         name = None if at is None else at.source.stream.partition(" ")[0]
-        return at if at is None or name not in identities else position_above(identities[name], at)
+        return at if at is None or name not in names else position_above(names[name], at)
 
     return [(*answer[:4], position(answer[4]), answer[5]) for answer in answers]
 
@@ -77,7 +77,7 @@ def test_an_index_above_base_sets_decides_as_one_index_that_had_admitted_them_fi
             with opened(folder / "base", parameters, **options) as base:
                 first_rows = renamed(rows[:edge], "base")
                 assert told(admitted(base, first_rows, parameters)) == told(admitted(one, first_rows, parameters))
-                identities = {"base": base.identity}
+                names = {"base": BaseName(base.identity, "base")}
             live = rows[edge:]
             begin = 0
             while begin < len(live):
@@ -87,7 +87,7 @@ def test_an_index_above_base_sets_decides_as_one_index_that_had_admitted_them_fi
                         if not part:
                             break
                         checked = told(index.check(entries(part[:1], parameters)))[0]
-                        expected = above(told(admitted(one, part, parameters)), identities)
+                        expected = above(told(admitted(one, part, parameters)), names)
                         answers = admitted(index, part, parameters)
                         assert told(answers) == expected
                         assert checked == expected[0]
@@ -116,14 +116,13 @@ NEWS, COPY, OTHER = 0b1011, 0b1001, 0xFFFF << 40
 
 
 def test_of_two_sets_the_one_that_was_named_first_wins_a_tie(tmp_path: Path) -> None:
-    first, second = made(tmp_path / "first", [Row(0, NEWS, id="a")]), made(tmp_path / "second", [Row(0, NEWS, id="b")])
+    first, _ = made(tmp_path / "first", [Row(0, NEWS, id="a")]), made(tmp_path / "second", [Row(0, NEWS, id="b")])
     folders = [tmp_path / "first", tmp_path / "second"]
     with opened(tmp_path / "live", bases=folders) as index:
         (answer,) = told(admitted(index, [Row(0, COPY, id="c")], Parameters()))
         assert answer[:4] == (Verdict.DUPLICATE, 0, 1, "a")
-        assert answer[4] == position_above(first, Position(ONE, 0))
-        assert index.base_names() == {first: "first", second: "second"}
-        assert index.stream_names()[answer[4].source.stream] == "pages.jsonl"
+        assert answer[4] == position_above(BaseName(first, "first"), Position(ONE, 0))
+        assert index.stream_names()[answer[4].source.stream] == "first:pages.jsonl"
 
 
 def test_an_entry_of_the_index_loses_a_tie_against_one_of_a_base(tmp_path: Path) -> None:
@@ -131,7 +130,7 @@ def test_an_entry_of_the_index_loses_a_tie_against_one_of_a_base(tmp_path: Path)
     made(tmp_path / "live", [Row(0, NEWS, id="b")])
     with opened(tmp_path / "live", bases=[tmp_path / "base"]) as index:
         (answer,) = told(admitted(index, [Row(1, COPY, id="c")], Parameters()))
-        assert answer[3:5] == ("a", position_above(base, Position(ONE, 0)))
+        assert answer[3:5] == ("a", position_above(BaseName(base, "base"), Position(ONE, 0)))
 
 
 def test_what_a_base_was_named_for_stays_named_when_another_takes_its_place(tmp_path: Path) -> None:
@@ -143,12 +142,12 @@ def test_what_a_base_was_named_for_stays_named_when_another_takes_its_place(tmp_
     with opened(tmp_path / "live", parameters, bases=[tmp_path / "old"]) as index:
         before = told(admitted(index, [member], parameters))
         assert before[0][:4] == (Verdict.DUPLICATE, 0, 3, "a")
+        assert before[0][4] == position_above(BaseName(old, "old"), Position(ONE, 0))
         assert told(index.check(entries_of([copy])))[0][3] == "a"
     with opened(tmp_path / "live", parameters, bases=[tmp_path / "new"]) as index:
         assert told(index.check(entries_of([copy])))[0][0] is Verdict.UNIQUE
         assert told(admitted(index, [member], parameters)) == before
         assert told(admitted(index, [Row(1, OTHER + 1, id="c")], parameters))[0][3] == "z"
-        assert index.base_names()[old] == "old"
     assert wrong(tmp_path / "live") == {}
 
 

@@ -20,18 +20,11 @@ def test_numbers_of_sets_lie_apart_below_those_of_rows() -> None:
 
 
 def test_a_position_in_a_set_leads_back_to_that_set_alone() -> None:
-    position = Position(Source("base:of:a:base", 3), 17)
-    above = bases.position_above("6a7a", position)
+    """Whatever its stream and its folder are called."""
+    position = Position(Source("base:of/a:base", 3), 17)
+    above = bases.position_above(BaseName("6a7a", "a:b/c"), position)
+    assert bases.base_of(above.source.stream) == ("6a7a", "a_b/c")
     assert bases.position_below("6a7a", above) == position
     assert bases.position_below("other", above) is None
     assert bases.position_below("6a7a", position) is None
     assert bases.position_below("6a7a", None) is None
-
-
-def test_a_set_keeps_its_place_and_takes_its_new_name() -> None:
-    met = bases.with_names([], [BaseName("a", "one"), BaseName("b", "two")])
-    assert bases.with_names(met, [BaseName("c", "three"), BaseName("b", "moved")]) == [
-        ("a", "one"),
-        ("b", "moved"),
-        ("c", "three"),
-    ]
