@@ -19,9 +19,9 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
-    "index": 904,
+    "index": 906,
     "index/dataflow": 1509,
-    "index/decide": 1420,
+    "index/decide": 1426,
     "index/frames": 182,
     "index/kernels": 2016,
     "index/lsm": 901,
@@ -30,11 +30,11 @@ CODE_LINES_MAX = {
     "index/stories": 297,
     "index/tools": 1608,
     "index/versions": 234,
-    "streamer": 155,
+    "streamer": 157,
     "streamer/ask": 810,
     "streamer/audit": 474,
     "streamer/clusters": 288,
-    "streamer/cli": 1717,
+    "streamer/cli": 1765,
     "streamer/delivered": 154,
     "streamer/demo": 493,
     "streamer/doctor": 451,
@@ -47,17 +47,17 @@ CODE_LINES_MAX = {
     "streamer/observe": 1135,
     "streamer/parts": 1356,
     "streamer/records": 1676,
-    "streamer/service": 2131,
-    "streamer/settings": 892,
+    "streamer/service": 2124,
+    "streamer/settings": 893,
     "streamer/text": 1912,
-    "streamer/transports": 5845,
+    "streamer/transports": 6259,
     "streamer/verification": 1233,
     "streamer/what_if": 395,
     "streamer/workers": 640,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 53_900, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 54_250, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -97,6 +97,9 @@ ONLY_IMPORTERS = {
     "brotli": {"streamer.transports.files.http_body"},
     "fastavro": {"streamer.records.schemas"},
     "sqlite3": {"streamer.audit.store", "streamer.delivered.temporary"},
+    "fsspec": {"streamer.transports.files.store"},
+    "aiohttp": {"streamer.transports.files.store"},
+    "botocore": {"streamer.transports.files.store"},
     "pyarrow": {"streamer.transports.files.columns", "streamer.transports.files.parquet"},
     "chardetng_py": {"streamer.records.charsets"},
     "webencodings": {"streamer.records.charsets"},
@@ -448,7 +451,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/streamer/service/test_pipeline.py": ("streamer.fingerprint.documents",),
     "tests/streamer/service/test_loop.py": (
         "streamer.observe.batch_report",
-        "streamer.service.decision_notices",
         "streamer.service.index_steps",
         "streamer.service.outputs",
         "streamer.service.steps_ahead",
