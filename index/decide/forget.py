@@ -14,6 +14,7 @@ from index.decide.retire import remove
 from index.entry import Source, given_back_source
 from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, log
+from index.storage.bases import are_own
 from index.storage.documents import Document
 from index.storage.sources import known_number
 from index.stories import fold as stories
@@ -97,7 +98,9 @@ class Scan:
                 self._is_original = grown
             # Documents 5, 6, 7 with roots 5, 5, 7, and 5 asked for: 6 goes too.
             self._is_original[numbers[asked & (roots == numbers)]] = True
-            chosen = asked | self._is_original[roots]
+            own = are_own(roots)
+            chosen = asked.copy()
+            chosen[own] |= self._is_original[roots[own]]
             self._columns.append((numbers[chosen], roots[chosen], asked[chosen]))
             self.next_number = batch.end_number
         return self.next_number > begin

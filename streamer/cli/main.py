@@ -176,6 +176,7 @@ counts_option = click.option(
     help="Processes that decode and fingerprint.  [default: one a processor]",
 )
 @options.index_option
+@options.base_option
 @options.short_options
 @options.chosen_and_json
 def filter_command(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import click
 
-from streamer.cli.outputs import AS_JSON
+from streamer.cli.outputs import AS_JSON, json_text
 from streamer.settings.presets import METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.settings import Settings, load
 from streamer.transports.files.remote import is_url
@@ -71,6 +71,15 @@ files_argument = click.argument("files", nargs=-1, required=True, type=FILE_OR_S
 force_option = click.option("--force", is_flag=True, help="Overwrite an existing file.")
 index_option = click.option(
     "--index", "directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]"
+)
+base_option = click.option(
+    "--base",
+    "bases",
+    type=FOLDER,
+    multiple=True,
+    expose_value=False,
+    callback=lambda context, _, bases: _choose_bases(context, bases),
+    help="Folder of an earlier index: what resembles an entry there is a duplicate. Repeat it for more.  [--set index.base]",
 )
 json_option = click.option(
     "--json",
@@ -172,6 +181,11 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
     ):
         function = option(function)
     return function
+
+
+def _choose_bases(context: click.Context, bases: tuple[Path, ...]) -> None:
+    if bases:
+        context.ensure_object(Chosen).overrides.append(f"index.base={json_text([*map(str, bases)])}")
 
 
 def _choose_short(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

@@ -39,6 +39,11 @@ def refusals(settings: Settings, *, seeding: bool = False) -> list[str]:
             "host.",
         ),
         (
+            bool(index.base),
+            "index.base: Flink's tasks look into no index on a disk: an entry there would have to be in their state. Leave it "
+            "out, or decide on one host.",
+        ),
+        (
             index.entries_max is not None,
             "index.entries_max: Flink counts no entries: no task knows all of them. Leave it out, or decide on one host.",
         ),

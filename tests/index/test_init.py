@@ -14,7 +14,7 @@ PUBLIC = {
     "Reason", "Longer", "Match", "Parameters", "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule",
     "Source", "EntryState", "Verdict", "Named", "Story", "Turn", "WatchedHosts", "errors", "minhash",
     "naming_originals", "plain_source", "second_look", "standing_for_themselves", "Writer", "writer_of",
-    "Room", "nearest_existing", "room_of",
+    "Room", "nearest_existing", "room_of", "BaseName", "base_of", "stream_above",
 }  # fmt: skip
 
 HATCHES = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from index import NO_DISTANCE, Position, Source, Verdict
+from index import NO_DISTANCE, BaseName, Position, Source, Verdict, stream_above
 from streamer.errors import InputUnreadable, RecoveryRefused
 from streamer.records import route
 from streamer.records.output_headers import OutputHeaders, parse_headers
@@ -212,6 +212,8 @@ def _parse(line: bytes, inputs: Mapping[str, Delivered]) -> tuple[OutputHeaders,
                 if not prefix and (settings := inputs[name].settings_at(number - 1)):
                     texts[route.SETTINGS] = settings
                 texts[stream] = inputs[name].stream if name in inputs else name
+                if prefix and (base := fields.get("base")) is not None:
+                    texts[stream] = stream_above(BaseName("", base), name)
     except (orjson.JSONDecodeError, KeyError, TypeError) as problem:
         return _unreadable(f"cannot be read: {problem}"), ()
     headers = tuple((name, text.encode(errors="surrogateescape")) for name, text in texts.items())

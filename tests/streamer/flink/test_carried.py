@@ -21,6 +21,7 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
     [
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
         ("topics.stories=stories", r"topics\.stories: Flink counts no stories"),
+        ("index.base=last-year", r"index\.base: Flink's tasks look into no index on a disk"),
         ("index.entries_max=1000", r"index\.entries_max: Flink counts no entries"),
         ("index.age_max_hours=24", r"index\.age_max_hours: Flink's tasks do not know"),
     ],
