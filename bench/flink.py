@@ -4,6 +4,7 @@
     python -m bench.flink --documents 200000 --shards 16 64 256
     python -m bench.flink --documents 200000 --seeded
     python -m bench.flink --documents 200000 --updates
+    python -m bench.flink --documents 200000 --alone --schemes minhash --keep 20000
 
 Fingerprints are made up, with planted near-duplicates (`deploy.planted_fingerprints`). Everything is produced first; then the job
 is submitted, and the clock runs from its first verdict to its last. The operators alone run in this process, over a dict, and
@@ -41,13 +42,13 @@ from deploy.planted_fingerprints import (
     sequential,
 )
 from index import Index
-from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Kind, Message
+from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Floor, Kind, Message
 from index.dataflow.rows import Layout, numbered, rows_of
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
-from streamer.flink.batches import arrival, verdict_batch
+from streamer.flink.batches import arrival, floor_batch, verdict_batch
 from streamer.flink.carried import dataflow_of
 from streamer.flink.seed import seed, taken_in
-from streamer.parts.envelope import stamp_text
+from streamer.parts.envelope import DOCUMENTS_MAX, stamp_text
 from streamer.records.reason import EQUAL_REASONS, recrawl_by
 from streamer.settings.settings import load
 
@@ -72,21 +73,28 @@ class State(dict[bytes, bytes]):
     def put_all(self, contents: dict[bytes, bytes]) -> None:
         self.update(contents)
 
+    def remove_all(self, names: Sequence[bytes]) -> None:
+        for name in names:
+            self.pop(name, None)
+
 
 def alone(flow: Dataflow, contents: Sequence[bytes]) -> tuple[dict[str, float], float, int]:
     """Seconds of a processor that each operator takes for all batches, bytes of their state, and documents with hits."""
     order, operators = flow.order(), flow.operators()
     states: dict[tuple[int, int], State] = defaultdict(State)
     seconds, hits = dict.fromkeys((stage.name.lower() for stage in flow.stages), 0.0), list[bytes]()
+    floors = list[bytes]()
     for slot, at in enumerate(range(0, len(contents), BATCHES_A_SLOT)):
         waiting: dict[tuple[int, int], list[Message]] = defaultdict(list)
 
         def take(
-            messages: Iterable[Message | Decided], waiting: dict[tuple[int, int], list[Message]] = waiting
+            messages: Iterable[Message | Decided | Floor], waiting: dict[tuple[int, int], list[Message]] = waiting
         ) -> None:
             for message in messages:
                 if isinstance(message, Decided):
                     verdict_batch(message, "bench")
+                elif isinstance(message, Floor):
+                    floors.append(floor_batch(message))
                 elif (message.stage, message.kind) in KEPT_AT_ONCE:
                     operators[message.stage].keep(states[message.stage, message.key], message)  # type: ignore[attr-defined]
                 else:
@@ -94,7 +102,9 @@ def alone(flow: Dataflow, contents: Sequence[bytes]) -> tuple[dict[str, float], 
                     hits.extend([message.content] * (message.kind == Kind.HITS))
 
         begin = time.process_time()
-        for content in contents[at : at + BATCHES_A_SLOT]:
+        arriving = [*floors, *contents[at : at + BATCHES_A_SLOT]]
+        floors.clear()
+        for content in arriving:
             given = arrival(content, 1_000 * (1 + slot), "bench")
             take(order.arrive(states[0, given.source.partition], given))
         seconds["order"] += time.process_time() - begin
@@ -103,10 +113,18 @@ def alone(flow: Dataflow, contents: Sequence[bytes]) -> tuple[dict[str, float], 
             for key in sorted(key for of, key in waiting if of == stage):
                 take(operator.complete(states[stage, key], 0, waiting[stage, key]))
             seconds[stage.name.lower()] += time.process_time() - begin
-    size = sum(len(name) + len(content) for state in states.values() for name, content in state.items())
-    rows = rows_of(hits, Layout.of(flow.parameters, flow.longer, updates=flow.updates).hit)
+        if flow.retained is not None and slot % (len(contents) // BATCHES_A_SLOT // 10) == 0:
+            size = size_of(states.values())
+            print(f"{at * DOCUMENTS_MAX:,} documents: {size:,} bytes of state", flush=True)
+    size = size_of(states.values())
+    rows = rows_of(hits, Layout.of(flow.parameters, flow.longer, leaves=flow.updates or flow.retained is not None).hit)
     _, hitting = numbered(rows["high"], rows["low"])
     return seconds, size, len(hitting)
+
+
+def size_of(states: Iterable[State]) -> int:
+    """Bytes of states."""
+    return sum(len(name) + len(content) for state in states for name, content in state.items())
 
 
 @contextmanager
@@ -238,6 +256,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--hosts", action="store_true", help="put most documents on four hosts, whose pages share templates"
     )
     parser.add_argument("--updates", action="store_true", help="a fifth of the documents are pages that came before")
+    parser.add_argument(
+        "--keep", type=int, help="index.entries_max: how the state of the operators grows, in epochs of a tenth of it"
+    )
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--alone", action="store_true", help="the operators alone")
     only.add_argument("--cluster", action="store_true", help="the cluster alone")
@@ -248,6 +269,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     policy = "index.recrawl=update" if options.updates else IDS_PLAY_NO_ROLE
     for scheme in options.schemes:
         settings = load(None, [*SCHEMES[scheme], *CARRIED, policy], {})
+        sizes = {}
+        if options.keep:
+            settings = settings.replaced(index={"entries_max": options.keep})
+            # A slot is a second of the log here.
+            sizes = {"epoch_minutes": max(1, options.keep // 10 // BATCHES_A_SLOT // DOCUMENTS_MAX) / 60}
+            sizes |= {"band_bits": options.keep.bit_length()}
         parameters = parameters_for(settings, scheme_for(settings).stamp())
         stamp = stamp_text(parameters.fingerprint)
         fingerprints = planted(parameters, options.documents, seed=1)
@@ -260,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         for shards in options.shards:
             if not options.cluster:
-                seconds, size, hitting = alone(dataflow_of(settings, shards=shards), contents)
+                seconds, size, hitting = alone(dataflow_of(settings, shards=shards, **sizes), contents)
                 each = ", ".join(f"{name} {1e6 * took / options.documents:.0f}" for name, took in seconds.items())
                 print(
                     f"{scheme}, operators alone, {shards} shards: {options.documents / sum(seconds.values()):,.0f} documents/s, "

@@ -19,9 +19,9 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
-    "index": 906,
-    "index/dataflow": 1509,
-    "index/decide": 1426,
+    "index": 673,
+    "index/dataflow": 2085,
+    "index/decide": 1376,
     "index/frames": 182,
     "index/kernels": 2016,
     "index/lsm": 901,
@@ -39,9 +39,9 @@ CODE_LINES_MAX = {
     "streamer/demo": 493,
     "streamer/doctor": 451,
     "streamer/evaluation": 1257,
-    "streamer/explain": 1169,
-    "streamer/fingerprint": 1433,
-    "streamer/flink": 577,
+    "streamer/explain": 1166,
+    "streamer/fingerprint": 1437,
+    "streamer/flink": 642,
     "streamer/give_back": 425,
     "streamer/index_admin": 706,
     "streamer/observe": 1135,
@@ -57,7 +57,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 54_250, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 53_760, "bench": 7_620, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -411,6 +411,12 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.dataflow.resolving.known",
         "index.dataflow.resolving.page_states",
         "index.dataflow.versions",
+    ),
+    "tests/index/dataflow/test_retention.py": (
+        "index.dataflow.ages",
+        "index.dataflow.ledger",
+        "index.dataflow.resolving.horizon",
+        "index.dataflow.resolving.retention",
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
     "tests/index/decide/test_recrawl.py": ("index.versions.history",),

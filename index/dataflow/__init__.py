@@ -7,18 +7,32 @@
 
 from index.dataflow.flow import Dataflow
 from index.dataflow.frame import samples_of
-from index.dataflow.message import KEPT_AT_ONCE, Arrival, Decided, Keeper, Kind, Message, Operator, Seeds, Stage, Task
-from index.dataflow.rows import document_keys
+from index.dataflow.message import (
+    KEPT_AT_ONCE,
+    Arrival,
+    Decided,
+    Floor,
+    Keeper,
+    Kind,
+    Message,
+    Operator,
+    Seeds,
+    Stage,
+    Task,
+)
+from index.dataflow.rows import Retained, document_keys
 
 __all__ = [
     "KEPT_AT_ONCE",
     "Arrival",
     "Dataflow",
     "Decided",
+    "Floor",
     "Keeper",
     "Kind",
     "Message",
     "Operator",
+    "Retained",
     "Seeds",
     "Stage",
     "Task",

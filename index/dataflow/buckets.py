@@ -18,7 +18,8 @@ _CHUNK = struct.Struct("<8sI")
 class Buckets:
     """Entries under pages.
 
-    A page holds its open chunk's entries, then its number of full chunks if there are any. Full chunks never change.
+    A page holds its open chunk's entries, then its number of full chunks if there are any. Full chunks change only if
+    entries expire.
     """
 
     def __init__(self, entry: np.dtype[np.void], chunk_entries: int):
@@ -51,6 +52,27 @@ class Buckets:
             contents |= self._chunked(opened.names[place], int(opened.full[place]), contents[opened.names[place]])
         task.put_all(contents)
 
+    def keep(self, task: Task, opened: "Opened", kept: npt.NDArray[np.bool_]) -> "Opened":
+        """Keep some entries of opened pages, bool [entries]; returns the pages as they are then."""
+        pages = np.repeat(np.arange(len(opened.names)), opened.counts)
+        counts = np.bincount(pages[kept], minlength=len(opened.names))
+        entries, heads, full, ends = opened.entries[kept], list(opened.heads), opened.full.copy(), np.cumsum(counts)
+        contents: dict[bytes, bytes] = {}
+        removed: list[bytes] = []
+        for place in np.flatnonzero(counts < opened.counts).tolist():
+            name, content = opened.names[place], entries[ends[place] - counts[place] : ends[place]].tobytes()
+            removed += [name, *(_CHUNK.pack(name, chunk) for chunk in range(int(opened.full[place])))]
+            chunks = self._chunked(name, 0, content) if counts[place] >= self._chunk_entries else {name: content}
+            heads[place], full[place] = content, 0
+            if len(chunks) > 1:
+                full[place] = len(chunks) - 1
+                heads[place] = chunks[name][: -_FULL.size]
+            if content:
+                contents |= chunks
+        task.remove_all(removed)
+        task.put_all(contents)
+        return Opened(entries, counts, opened.names, heads, full)
+
     def _chunked(self, name: bytes, full: int, content: bytes) -> dict[bytes, bytes]:
         """A page after `full` chunks: new full chunks, and the open one."""
         size = self._chunk_entries * self._entry.itemsize
@@ -62,7 +84,7 @@ class Buckets:
 def _chunks(task: Task, name: bytes, count: int) -> Iterator[bytes]:
     for chunk in range(count):
         content = task.get(_CHUNK.pack(name, chunk))
-        assert content is not None, "a full chunk is never removed"
+        assert content is not None, "a full chunk is never removed without its page"
         yield content
 
 

@@ -5,7 +5,10 @@ rule asks for them.
 
 One exception keeps buckets small however often a page is copied: among documents alike in everything compared, only
 the first enters. They have the same matches, so a later one is unique only if the first is. Wherever a later one is near
-enough, the first is as near, and earlier.
+enough, the first is as near, and earlier. If entries may leave, RESOLVE knows which alike documents follow the first.
+
+With retention that holds for each epoch: once an epoch is over its documents have expired, those that followed among them. CLAIM
+drops them when it meets them, and those of short texts, which it may never meet again, by a list.
 """
 
 import struct
@@ -14,7 +17,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from index.dataflow.buckets import Buckets
+from index.dataflow.buckets import Buckets, Opened
+from index.dataflow.ledger import Ledger, floors_of, pack_floor, unpack_floor
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
 from index.dataflow.rows import (
     ADDS,
@@ -23,6 +27,7 @@ from index.dataflow.rows import (
     PAGE_BITS,
     PAIR,
     Layout,
+    Retained,
     Rows,
     by_group,
     packed_by_group,
@@ -37,6 +42,8 @@ from index.matching.simhash import probe_radii
 from index.storage.parameters import Parameters
 
 _KEY = struct.Struct("<QQ")
+_PAGE = np.dtype([("page", "<u8")])
+_FLOOR = b"floor"
 
 PAIRS_AT_ONCE = 2**18
 """Pairs compared at once: bounds their memory."""
@@ -45,8 +52,16 @@ PAIRS_AT_ONCE = 2**18
 class Claim:
     """Pairs each document with the earlier ones that share a key: hits if that gives the distance, else candidates."""
 
-    def __init__(self, parameters: Parameters, layout: Layout, shards: int, chunk_entries: int):
+    def __init__(
+        self,
+        parameters: Parameters,
+        layout: Layout,
+        shards: int,
+        chunk_entries: int,
+        retained: Retained | None = None,
+    ):
         """See `Dataflow`."""
+        self._retained, self._exact = retained, Ledger(b"exact", _PAGE)
         self._parameters, self._layout, self._shards = parameters, layout, shards
         self._buckets = Buckets(layout.entry, chunk_entries)
         self._met = PAIR if layout.recalls else layout.hit
@@ -55,8 +70,9 @@ class Claim:
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Match a slot's claims with the stored ones and each other, in order."""
+        filed = [each for each in messages if each.kind == Kind.CLAIMS]
         # A message has a batch's claims, which begin with their keys.
-        ordered = sorted(messages, key=lambda message: _KEY.unpack_from(message.content))
+        ordered = sorted(filed, key=lambda message: _KEY.unpack_from(message.content))
         claims = rows_of((each.content for each in ordered), self._layout.claim)
         if self._parameters.frames is not None:
             # Messages of ORDER and FRAME have parts of batches.
@@ -65,7 +81,7 @@ class Claim:
         for pages, rows, others in self._meet(task, claims):
             exact, places = pages >= EXACT_PAGES, np.flatnonzero(pages < EXACT_PAGES)
             # An entry that may leave is no original for good: RESOLVE decides short texts too.
-            equals = near if self._layout.updates else rejects
+            equals = near if self._layout.leaves else rejects
             equals.append(_equal(rows[exact], others[exact], 0))
             near.append(self._compared(pages[places], np.take(rows, places), np.take(others, places)))
         yield from self._by_original(np.concatenate(rejects), Stage.NAME, Kind.REJECTS, slot)
@@ -74,6 +90,31 @@ class Claim:
             yield from self._by_original(pairs, Stage.RECALL, Kind.CANDIDATES, slot)
         elif len(pairs):
             yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, pairs.tobytes())
+        for floor in floors_of(messages):
+            # A log repeats floors after a crash.
+            if floor > self._floor(task):
+                task.put_all({_FLOOR: pack_floor(floor)})
+            for noted in self._exact.over(task, floor):
+                self._opened(task, np.unique(noted["page"]))
+
+    def _opened(self, task: Task, pages: npt.NDArray[np.uint64]) -> Opened:
+        """Read distinct pages, without the entries of epochs that are over."""
+        opened = self._buckets.read(task, pages)
+        if self._retained is None:
+            return opened
+        kept = self._retained.epochs(opened.entries["high"]) >= self._floor(task)
+        return opened if kept.all() else self._buckets.keep(task, opened, kept)
+
+    def _floor(self, task: Task) -> int:
+        content = task.get(_FLOOR)
+        return 0 if content is None else unpack_floor(content)
+
+    def _note_exact(self, task: Task, leaders: Rows, pages: npt.NDArray[np.uint64]) -> None:
+        """Note the pages of short texts that enter, by epoch."""
+        if self._retained is not None:
+            exact = pages >= EXACT_PAGES
+            for epoch, places in by_group(self._retained.epochs(leaders["high"][exact])):
+                self._exact.note(task, epoch, pages[exact][places].view(_PAGE))
 
     def _by_original(self, pairs: Rows, stage: Stage, kind: Kind, slot: int) -> Iterator[Message]:
         shards = shard_of_batches(pairs["earlier_high"], pairs["earlier_low"], self._shards)
@@ -91,10 +132,10 @@ class Claim:
         firsts = run_begins(claims["page"])
         pages, sizes = claims["page"][firsts], np.diff(firsts, append=len(claims))
         claim_pages = np.repeat(np.arange(len(pages)), sizes)
-        opened = self._buckets.read(task, pages)
+        opened = self._opened(task, pages)
         stored, counts = opened.entries, opened.counts
         entry_pages = np.repeat(np.arange(len(pages)), counts)
-        leading = _leading(claims, claim_pages, stored, entry_pages)
+        leading = _leading(claims, claim_pages, stored, entry_pages, self._retained)
         leaders = np.zeros(len(leading), stored.dtype)
         for name in stored.dtype.names or ():
             leaders[name] = claims[name][leading]
@@ -110,6 +151,7 @@ class Claim:
             asking = some[rows]
             yield pages[claim_pages[asking]].astype(np.int64), np.take(claims, asking), np.take(residents, others)
         self._buckets.add(task, opened, claim_pages[leading], leaders)
+        self._note_exact(task, leaders, pages[claim_pages[leading]])
 
     def _compared(self, pages: npt.NDArray[np.int64], claims: Rows, others: Rows) -> Rows:
         parameters = self._parameters
@@ -130,15 +172,22 @@ class Claim:
 
 
 def _leading(
-    claims: Rows, claim_pages: npt.NDArray[np.intp], stored: Rows, entry_pages: npt.NDArray[np.intp]
+    claims: Rows,
+    claim_pages: npt.NDArray[np.intp],
+    stored: Rows,
+    entry_pages: npt.NDArray[np.intp],
+    retained: Retained | None,
 ) -> npt.NDArray[np.intp]:
-    """Claims that enter, ascending: without an alike entry or earlier claim in their page."""
+    """Claims that enter, ascending: without an alike entry or earlier claim in their page, and with retention in their epoch."""
     adding = np.flatnonzero(claims["use"] & ADDS)
     # Page and values in one number, as unlikely to collide as other digests of 64 bits.
     digests = np.concatenate([entry_pages, claim_pages[adding]]).astype(np.uint64)
     for name in ("words", "letters", "alike"):
         for column in np.concatenate([stored[name], claims[name][adding]]).T:
             digests = mixed(digests) ^ column
+    if retained is not None:
+        highs = np.concatenate([stored["high"], claims["high"][adding]])
+        digests = mixed(digests) ^ retained.epochs(highs).astype(np.uint64)
     _, first = np.unique(digests, return_index=True)
     return np.sort(adding[first[first >= len(stored)] - len(stored)])
 

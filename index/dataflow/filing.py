@@ -61,7 +61,7 @@ class Filing:
     ) -> Iterator[Message]:
         """Messages for NEAR documents of a batch in order, as `Layout.signature`, and for EXACT ones; seeded: ask for nothing."""
         claims = [self._near_claims(signatures)] + ([] if exact is None else [self._exact_claims(exact)])
-        if self._layout.updates and exact is not None:
+        if self._layout.leaves and exact is not None:
             signatures = np.concatenate([signatures, exact])
             # A leaf has its documents in order, and is kept at once.
             signatures = np.take(signatures, np.argsort(signatures["low"], kind="stable"))

@@ -12,14 +12,14 @@ from index.dataflow.name import Name
 from index.dataflow.order import Order
 from index.dataflow.recall import Recall
 from index.dataflow.resolve import Resolve
-from index.dataflow.rows import Layout
+from index.dataflow.rows import Layout, Retained
 from index.dataflow.verify import Verify
 from index.dataflow.versions import Versions
 from index.matching.minhash import DISTANCE_UNITS, HASH_BITS
 from index.session import Longer
 from index.storage.parameters import Parameters
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Version of the state and all messages."""
 
 
@@ -34,6 +34,7 @@ class Dataflow:
     band_bits      MinHash: hash bits that name a band's bucket, 1 to 40: about log2 of the expected documents
     chunk_entries  most bucket entries rewritten by an insertion
     incomplete     whether a partition may begin without a state at later documents than its first
+    retained       how long entries count, and the epochs by which the state forgets; it does not change while the state lives
     updates        whether pages crawled again are updates, as with the equivalent index's `Recrawl("update")`
     """
 
@@ -45,6 +46,7 @@ class Dataflow:
     longer: Longer | None = None
     updates: bool = False
     incomplete: bool = False
+    retained: Retained | None = None
 
     def __post_init__(self) -> None:
         if min(self.shards, self.slot_ms, self.chunk_entries) < 1 or not 1 <= self.band_bits <= HASH_BITS:
@@ -60,9 +62,17 @@ class Dataflow:
         # Without a limit nothing is added, so that older state goes on.
         if self.longer is not None and self.longer.new_max < DISTANCE_UNITS:
             longer += f", new {self.longer.new_max}"
-        own = {"format": FORMAT_VERSION, "shards": self.shards, "band_bits": self.band_bits, "longer": longer}
+        own: dict[str, object] = {
+            "format": FORMAT_VERSION,
+            "shards": self.shards,
+            "band_bits": self.band_bits,
+            "longer": longer,
+        }
         if self.updates:
             own["recrawl"] = "update"
+        if self.retained is not None:
+            entries_max, age_max_ms = self.retained.retention.entries_max, self.retained.retention.age_max_ms
+            own |= {"entries_max": entries_max, "age_max_ms": age_max_ms, "epoch_ms": self.retained.epoch_ms}
         return {name: str(value) for name, value in own.items()} | replace(self.parameters, fingerprint={}).by_name()
 
     @property
@@ -86,6 +96,8 @@ class Dataflow:
             self.shards,
             self.slot_ms,
             incomplete=self.incomplete,
+            retained=self.retained,
+            stages=self.stages,
         )
 
     def operators(self) -> Mapping[Stage, Operator]:
@@ -94,19 +106,19 @@ class Dataflow:
         framing = {} if parameters.frames is None else {Stage.FRAME: Frame(parameters, layout, self._filing(layout))}
         operators: dict[Stage, Operator] = {
             **framing,
-            Stage.CLAIM: Claim(parameters, layout, self.shards, self.chunk_entries),
-            Stage.VERSIONS: Versions(self.shards),
-            Stage.RECALL: Recall(layout, self.shards),
+            Stage.CLAIM: Claim(parameters, layout, self.shards, self.chunk_entries, self.retained),
+            Stage.VERSIONS: Versions(self.shards, self.retained),
+            Stage.RECALL: Recall(layout, self.shards, self.retained),
             Stage.VERIFY: Verify(parameters, layout),
-            Stage.RESOLVE: Resolve(parameters, self.longer, layout, self.shards),
-            Stage.NAME: Name(),
+            Stage.RESOLVE: Resolve(parameters, self.longer, layout, self.shards, self.retained, updates=self.updates),
+            Stage.NAME: Name(self.retained),
             Stage.JOIN: Join(),
         }
         return {stage: operators[stage] for stage in self.stages if stage is not Stage.ORDER}
 
     @property
     def _layout(self) -> Layout:
-        return Layout.of(self.parameters, self.longer, updates=self.updates)
+        return Layout.of(self.parameters, self.longer, leaves=self.updates or self.retained is not None)
 
     def _filing(self, layout: Layout) -> Filing:
         return Filing(self.parameters, layout, self.shards, self.band_bits)

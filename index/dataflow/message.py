@@ -64,6 +64,10 @@ class Kind(IntEnum):
     """A sample of an index's host, or its group: see `frame.samples_of`."""
     RECORDS = 14
     """Documents by their pages, to find pages that are crawled again."""
+    PLACES = 15
+    """A batch's documents that may enter, and what has expired by age: see `ages.pack_place`."""
+    FLOOR = 16
+    """The first epoch that is not over: see `ledger.pack_floor`."""
 
 
 class Message(NamedTuple):
@@ -91,6 +95,21 @@ class Task(Protocol):
     def put_all(self, contents: dict[bytes, bytes]) -> None:
         """Set the bytes of these names."""
 
+    def remove_all(self, names: Sequence[bytes]) -> None:
+        """Forget these names, whether they are known or not."""
+
+
+class Floor(NamedTuple):
+    """What RESOLVE writes into the log: all epochs before this one are over.
+
+    partition  of the log that takes it
+    run        number that ORDER drew for this partition: a log may have floors of earlier jobs
+    """
+
+    epoch: int
+    partition: int
+    run: int
+
 
 KEPT_AT_ONCE = frozenset({(Stage.RECALL, Kind.SIGNATURES), (Stage.NAME, Kind.NAMES)})
 """Messages for `Keeper.keep` on arrival. All others wait until their slot is complete."""
@@ -99,7 +118,7 @@ KEPT_AT_ONCE = frozenset({(Stage.RECALL, Kind.SIGNATURES), (Stage.NAME, Kind.NAM
 class Operator(Protocol):
     """One step in the flow. Its only state is the current key's."""
 
-    def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> "Iterator[Message | Decided]":
+    def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> "Iterator[Message | Decided | Floor]":
         """Process all of a slot's messages, in any order; a key's slots ascend."""
 
 
@@ -141,6 +160,7 @@ class Arrival:
     name     of the input, for people
     stamp    everything that changes a fingerprint
     content  the batch as bytes, returned unread with the verdicts
+    floor    in a batch without rows: what RESOLVE wrote
     seeds    an index's entries, with their place in its order as `time_ms`, deciding no offsets; None: documents to decide
     """
 
@@ -153,6 +173,7 @@ class Arrival:
     entries: Entries
     content: bytes
     seeds: Seeds | None = None
+    floor: Floor | None = None
 
 
 @dataclass(frozen=True, slots=True)

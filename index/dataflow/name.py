@@ -5,12 +5,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from index.dataflow.ledger import Leaves
 from index.dataflow.message import Decided, Kind, Message, Stage, Task, pack_texts, unpack_texts
 from index.dataflow.rows import (
     LEAF_ROWS,
     NAMED,
     PAIR,
     ROW_BITS,
+    Retained,
     by_group,
     leaf_name,
     leaves_of,
@@ -26,6 +28,10 @@ _COUNT = struct.Struct("<I")
 class Name:
     """The operator NAME."""
 
+    def __init__(self, retained: Retained | None):
+        """See `Dataflow`."""
+        self._leaves = Leaves(retained)
+
     def keep(self, task: Task, message: Message) -> None:
         """Keep a batch's names."""
         high, begin, _, count = _HEADING.unpack_from(message.content)
@@ -37,11 +43,11 @@ class Name:
             some = slice(first, first + LEAF_ROWS)
             leaf = offsets[some].tobytes() + letters[some].tobytes() + pack_texts([stream, name, *ids[some]])
             leaves[leaf_name(high, begin << ROW_BITS | first)] = _COUNT.pack(len(offsets[some])) + leaf
-        task.put_all(leaves)
+        self._leaves.put(task, leaves)
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Send rejects on to their partitions."""
-        rejects = rows_of((message.content for message in messages), PAIR)
+        rejects = rows_of((message.content for message in messages if message.kind == Kind.REJECTS), PAIR)
         named = np.zeros(len(rejects), NAMED)
         for column in ("high", "low", "distance", "verdict"):
             named[column] = rejects[column]
@@ -63,3 +69,4 @@ class Name:
                 _COUNT.pack(len(places)) + named[places].tobytes() + pack_texts(texts[places].reshape(-1).tolist())
             )
             yield Message(Stage.JOIN, partition, slot, Kind.NAMED, content)
+        self._leaves.remove(task, messages)

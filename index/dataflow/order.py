@@ -1,16 +1,31 @@
 """ORDER: gives every document its place in the single decision order. Keyed by input partition."""
 
 import json
-from collections.abc import Iterator, Mapping
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from index.dataflow.ages import Ages, Place, pack_place
 from index.dataflow.filing import Filing
-from index.dataflow.message import Arrival, Kind, Message, Seeds, Stage, Task, pack_texts
-from index.dataflow.rows import RECORD, TAG, Layout, Rows, document_keys, packed_by_group, shard_of, shard_of_batches
+from index.dataflow.ledger import pack_floor
+from index.dataflow.message import Arrival, Floor, Kind, Message, Seeds, Stage, Task, pack_texts
+from index.dataflow.rows import (
+    PARTITION_BITS,
+    RECORD,
+    ROW_BITS,
+    TAG,
+    Layout,
+    Retained,
+    Rows,
+    document_keys,
+    packed_by_group,
+    shard_of,
+    shard_of_batches,
+)
 from index.decide.prepare import digests_of, require_sound
 from index.entry import Entries
 from index.entry import Kind as EntryKind
@@ -22,6 +37,7 @@ from index.storage.parameters import Parameters
 
 _STATE = b"recorded"
 _FINGERPRINT_PREFIX = "fingerprint."
+_KEEPERS = (Stage.CLAIM, Stage.VERSIONS, Stage.RECALL, Stage.NAME)
 
 
 class Recorded(NamedTuple):
@@ -31,12 +47,14 @@ class Recorded(NamedTuple):
     ends     by stream: exclusive end of the decided offsets
     time_ms  of its last batch, in the order
     seeding  whether seeds from an index came, and more will
+    run      as in `Floor`, with retention
     """
 
     stamp: dict[str, str]
     ends: dict[str, int]
     time_ms: int
     seeding: bool = False
+    run: int = 0
 
 
 class Order:
@@ -52,9 +70,14 @@ class Order:
         slot_ms: int,
         *,
         incomplete: bool = False,
+        retained: Retained | None = None,
+        stages: Sequence[Stage] = (),
     ):
-        """See `Dataflow`; stamp: as `Dataflow.stamp`."""
-        self._incomplete = incomplete
+        """See `Dataflow`; stamp: as `Dataflow.stamp`; stages: those in use."""
+        self._incomplete, self._retained = incomplete, retained
+        age_max_ms = None if retained is None else retained.retention.age_max_ms
+        self._ages = None if age_max_ms is None else Ages(age_max_ms)
+        self._keepers = tuple(stage for stage in _KEEPERS if stage in stages)
         self._parameters, self._layout, self._filing = parameters, layout, filing
         self._stamp, self._shards, self._slot_ms = dict(stamp), shards, slot_ms
 
@@ -92,13 +115,26 @@ class Order:
                 time_ms = max(time_ms, known.time_ms + 1)
             ends = {**ends, stream: arrival.end}
             known = self._with_settings(known, arrival)
+            if self._retained is not None and not known.run:
+                known = known._replace(run=secrets.randbelow(2**63) + 1)
         self._record(task, known._replace(ends=ends, time_ms=time_ms))
+        if arrival.floor is not None and arrival.floor.run == known.run:
+            yield from self._passed_on(arrival.floor, self._slot_of(time_ms))
         if not new:
             return
         require_sound(arrival.entries, self._parameters)
         first = int(np.searchsorted(arrival.entries.offsets, np.uint64(begin)))
         entries = arrival.entries.take(np.arange(first, len(arrival.entries)))
+        if self._retained is not None and len(entries):
+            high = time_ms << PARTITION_BITS | arrival.source.partition
+            yield self._placed(task, arrival, entries, high, begin, known.run)
         yield from self._handed_out(arrival, entries, begin, first, time_ms)
+
+    def _passed_on(self, floor: Floor, slot: int) -> Iterator[Message]:
+        """A floor for all that keep documents."""
+        for stage in self._keepers:
+            for shard in range(self._shards):
+                yield Message(stage, shard, slot, Kind.FLOOR, pack_floor(floor.epoch))
 
     def _recorded(self, task: Task) -> Recorded:
         content = task.get(_STATE)
@@ -115,8 +151,10 @@ class Order:
 
     def _seeded(self, task: Task, known: Recorded, arrival: Arrival, seeds: Seeds) -> Iterator[Message]:
         """Seeds precede all other documents, in the index's order, and need no verdict."""
-        if self._layout.updates:
-            raise ValueError('Seeds have no versions of pages: with index.recrawl = "update" replay the log instead.')
+        if self._layout.leaves:
+            raise ValueError(
+                'Seeds have no versions of pages, and no ages: with index.recrawl = "update" or retention replay the log instead.'
+            )
         if known.ends or arrival.time_ms <= known.time_ms:
             raise ValueError(
                 f"Partition {arrival.source.partition} of {arrival.name} gets entries of an index twice, or too late: seed a job "
@@ -160,15 +198,26 @@ class Order:
             near = near[hosts == NO_HOST]
         yield from self._filing.filed(near, slot, exact, seeded=seeds is not None)
 
+    def _placed(self, task: Task, arrival: Arrival, entries: Entries, high: int, begin: int, run: int) -> Message:
+        """A batch's place, for RESOLVE; high, begin: of its first row."""
+        key, nothing = (high, begin << ROW_BITS), (0, 0)
+        expired = nothing, nothing
+        if self._ages is not None:
+            expired = self._ages.advance(task, arrival.source.stream, key, entries.times_ms)
+        place = Place(*key, *expired, run, entries.kinds <= EntryKind.EXACT)
+        return Message(Stage.RESOLVE, 0, self._slot_of(high >> PARTITION_BITS), Kind.PLACES, pack_place(place))
+
     def _slot_of(self, time_ms: int) -> int:
         return -(-time_ms // self._slot_ms) * self._slot_ms
 
     def _tags(self, entries: Entries) -> Rows:
         """Each document's TAG, [n, 1]; [n, 0] without updates."""
-        tags = np.zeros((len(entries), int(self._layout.updates)), TAG)
-        if not self._layout.updates:
+        tags = np.zeros((len(entries), int(self._layout.leaves)), TAG)
+        if not self._layout.leaves:
             return tags
         tags["kind"], tags["digests"] = entries.kinds[:, None], digests_of(entries)[:, None]
+        if Stage.VERSIONS not in self._keepers:
+            return tags
         usable = np.ones(len(entries), np.bool_) if entries.named is None else entries.named
         hosts = log.host_digests(entries).tolist()
         for row in np.flatnonzero(usable & (entries.kinds <= EntryKind.EXACT)).tolist():

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from index.dataflow.ledger import Leaves
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
 from index.dataflow.rows import (
     PAIR,
     Layout,
+    Retained,
     Rows,
     distinct_pairs,
     leaves_of,
@@ -20,9 +22,10 @@ from index.dataflow.rows import (
 class Recall:
     """The operator RECALL. Pairs that met in several bands go on once."""
 
-    def __init__(self, layout: Layout, shards: int):
+    def __init__(self, layout: Layout, shards: int, retained: Retained | None):
         """See `Dataflow`."""
         self._layout, self._shards = layout, shards
+        self._leaves = Leaves(retained)
 
     def keep(self, task: Task, message: Message) -> None:
         """Keep a batch's signatures."""
@@ -45,7 +48,8 @@ class Recall:
             recalled["earlier_tag"][places] = kept["tag"][here]
         for shard, content in packed_by_group(recalled, shard_of_batches(pairs["high"], pairs["low"], self._shards)):
             yield Message(Stage.VERIFY, shard, slot, Kind.RECALLED, content)
+        self._leaves.remove(task, messages)
 
     def _keep(self, task: Task, signatures: Rows) -> None:
         leaves = leaves_of(signatures["high"], signatures["low"])
-        task.put_all({name: signatures[places].tobytes() for name, places in leaves})
+        self._leaves.put(task, {name: signatures[places].tobytes() for name, places in leaves})

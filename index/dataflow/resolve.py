@@ -5,24 +5,31 @@ Most documents never come here: without either a document is unique. `index.deci
 documents as its rows and all earlier ones as its index.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
 
-from index.dataflow.message import EQUAL_TEXT, Decided, Kind, Message, Stage, Task
+from index.dataflow.ages import unpack_place
+from index.dataflow.ledger import Ledger
+from index.dataflow.message import EQUAL_TEXT, Decided, Floor, Kind, Message, Stage, Task
 from index.dataflow.resolving.deciding import Concluded, concluded
 from index.dataflow.resolving.fates import FateStore
+from index.dataflow.resolving.horizon import Horizon
 from index.dataflow.resolving.known import Gatherer, keys_of
-from index.dataflow.resolving.page_states import PageStates
+from index.dataflow.resolving.page_states import PageState, PageStates, page_name
+from index.dataflow.resolving.retention import RetentionState
 from index.dataflow.rows import (
     FOLLOWER,
     PAIR,
+    ROW_BITS,
     Layout,
+    Retained,
     Rows,
     by_group,
     packed_by_group,
+    row_numbers,
     rows_of,
     shard_of_batches,
     verdict_bytes,
@@ -37,40 +44,106 @@ from index.storage.parameters import Parameters
 from index.versions.reasons import original_columns
 
 _NONE = np.empty(0, FOLLOWER)
+_BATCH = np.dtype([("high", ">u8"), ("begin", ">u8")])
+_PAGE = np.dtype([("page", "<u8")])
 
 
 class Resolve:
     """The operator RESOLVE."""
 
-    def __init__(self, parameters: Parameters, longer: Longer | None, layout: Layout, shards: int):
+    def __init__(
+        self,
+        parameters: Parameters,
+        longer: Longer | None,
+        layout: Layout,
+        shards: int,
+        retained: Retained | None = None,
+        *,
+        updates: bool = False,
+    ):
         """See `Dataflow`."""
         self._layout, self._shards, self._rule = layout, shards, rule_of(parameters, longer)
+        self._updates, self._retained = updates, retained
+        self._retention = None if retained is None else RetentionState(retained)
         self._fates, self._pages = FateStore(layout), PageStates(layout)
-        self._gatherer = Gatherer(layout, self._fates, self._pages)
+        self._gatherer = Gatherer(layout, self._fates, self._pages, retained)
+        self._batches, self._names = Ledger(b"batches", _BATCH), Ledger(b"states", _PAGE)
         # Compiled loops may hang in a JVM's thread: they restore the thread state of whichever operator came there first.
         self._own_thread = ThreadPoolExecutor(1)
 
-    def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
+    def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided | Floor]:
         """Decide a slot's documents that have hits."""
         settled = rows_of((each.content for each in messages if each.kind == Kind.SETTLED), self._layout.settled)
         if len(settled):
             self._fates.write(task, _NONE, settled, _NONE)
         hits = rows_of((each.content for each in messages if each.kind == Kind.HITS), self._layout.hit)
+        if self._retention is None or self._retained is None:
+            for found in self._decided(task, hits, None):
+                yield from self._named(found, slot)
+            return
+        places = [unpack_place(each.content) for each in messages if each.kind == Kind.PLACES]
+        places.sort(key=lambda place: place[:2])
+        batches = hits["low"] >> np.uint64(ROW_BITS)
+        for place in places:
+            horizon = self._retention.before(task, place)
+            own = (hits["high"] == place.high) & (batches == place.low >> ROW_BITS)
+            # What an epoch held that is over has expired, and is removed.
+            own &= self._retained.epochs(hits["earlier_high"]) >= self._retention.latest_floor(task)
+            entered = place.may_enter
+            for found in self._decided(task, hits[own], horizon):
+                documents = found.known.documents[found.known.first :]
+                entered[row_numbers(documents["low"][~found.outcomes.entering])] = False
+                yield from self._named(found, slot)
+            self._retention.enter(task, place, entered)
+        floor = self._retention.floor(task)
+        self._retention.write(task)
+        if floor is not None:
+            self._remove(task, floor.epoch, self._retained)
+            yield floor
+
+    def _decided(self, task: Task, hits: Rows, horizon: Horizon | None) -> Iterator[Concluded]:
+        """Decide documents with these hits, and put what comes of it."""
         _, ranks = np.unique(keys_of(hits), return_inverse=True)
         for _, places in by_group(ranks // ROWS_AT_ONCE):
-            known = self._gatherer.known(task, hits[places])
+            known = self._gatherer.known(task, hits[places], horizon)
             found = self._own_thread.submit(concluded, known, self._rule).result()
-            rejects = self._rejects(found)
             self._write(task, found)
-            shards = shard_of_batches(rejects["earlier_high"], rejects["earlier_low"], self._shards)
-            for shard, content in packed_by_group(rejects, shards):
-                yield Message(Stage.NAME, shard, slot, Kind.REJECTS, content)
+            yield found
+
+    def _named(self, found: Concluded, slot: int) -> Iterator[Message]:
+        rejects = self._rejects(found)
+        shards = shard_of_batches(rejects["earlier_high"], rejects["earlier_low"], self._shards)
+        for shard, content in packed_by_group(rejects, shards):
+            yield Message(Stage.NAME, shard, slot, Kind.REJECTS, content)
+
+    def _note(self, task: Task, batches: Sequence[bytes], pages: Mapping[int, PageState]) -> None:
+        """Note what was put by epoch."""
+        if self._retained is None:
+            return
+        names = np.frombuffer(b"".join(batches), _BATCH)
+        for epoch, places in by_group(self._retained.epochs(names["high"].astype(np.uint64))):
+            self._batches.note(task, epoch, names[places])
+        noted = np.fromiter(pages, _PAGE, len(pages))
+        latest = np.array([each.records["high"][-1] for each in pages.values()], np.uint64)
+        for epoch, places in by_group(self._retained.epochs(latest)):
+            self._names.note(task, epoch, noted[places])
+
+    def _remove(self, task: Task, floor: int, retained: Retained) -> None:
+        """Remove what epochs put that are over. Pages stay that came again."""
+        for noted in self._batches.over(task, floor):
+            self._fates.remove(task, noted.view("V16").tolist())
+        for noted in self._names.over(task, floor):
+            pages = noted["page"].tolist()
+            states = self._pages.read(task, pages)
+            latest = np.array([0 if each is None else each.records["high"][-1] for each in states], np.uint64)
+            is_over = retained.epochs(latest) < floor
+            task.remove_all([page_name(pages[place]) for place in np.flatnonzero(is_over).tolist()])
 
     def _rejects(self, found: Concluded) -> Rows:
         """Documents that name an original, or a reason, as PAIR."""
         outcomes, known = found.outcomes, found.known
         marks, named = outcomes.marks, found.numbers(outcomes.named)
-        if self._layout.updates:
+        if self._updates:
             _, equal_texts = original_columns(outcomes, found.documents)
             marks = np.where((marks == 0) & equal_texts, EQUAL_TEXT, marks)
         rows = np.flatnonzero(naming_originals(outcomes.verdicts) | (marks == SHARED_ID))
@@ -103,9 +176,10 @@ class Resolve:
         followers = np.concatenate([known.followers, np.stack([known.alike[entered], entered])], axis=1)
         # A changed list is put whole, without the entries that have left.
         followers = followers[:, ~lost[followers[1]] & np.isin(followers[0], known.alike[entered])]
-        self._fates.write(task, documents[gone], members, _follower_rows(documents, followers))
-        if self._layout.updates:
-            self._pages.write(task, found.states())
+        batches = self._fates.write(task, documents[gone], members, _follower_rows(documents, followers))
+        states = found.states() if self._updates else {}
+        self._pages.write(task, states)
+        self._note(task, batches, states)
 
 
 def _follower_rows(documents: Rows, followers: npt.NDArray[np.int64]) -> Rows:

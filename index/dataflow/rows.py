@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.matching.minhash import mixed
-from index.session import Longer
+from index.session import Longer, Retention
 from index.storage.parameters import Parameters
 
 Rows = npt.NDArray[np.void]
@@ -61,10 +61,26 @@ RECORD = np.dtype([*_KEY, ("page", "<u8")])
 """A document and its page: a digest for its id on its host."""
 
 TAG = np.dtype([("page", "<u8"), ("digests", "<u8", (2,)), ("kind", "u1")])
-"""What updates need: a document's page, or 0 without a usable id, its text's digests, and its kind."""
+"""What entries that leave need: a document's page, or 0 without a usable id, its text's digests, and its kind."""
 
 FOLLOWER = np.dtype([*_KEY, ("later_high", "<u8"), ("later_low", "<u8"), ("tag", TAG)])
 """A document without an earlier one alike to it, and a later one alike to it that entered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """How long entries count, and the epochs by which what has expired is removed.
+
+    retention  as in an index
+    epoch_ms   length of an epoch in the log's time
+    """
+
+    retention: Retention
+    epoch_ms: int
+
+    def epochs(self, highs: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Epochs of documents by their high keys, int64 of any shape."""
+        return (highs >> np.uint64(PARTITION_BITS)).astype(np.int64) // self.epoch_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +89,11 @@ class Layout:
 
     `whole` is all that is compared between documents.
 
-    updates  whether documents have tags, because pages crawled again are updates
+    leaves   whether entries may leave, so that documents have tags: by updates or retention
     recalls  whether RECALL and VERIFY are in use
     """
 
-    updates: bool
+    leaves: bool
     recalls: bool
     whole: np.dtype[np.void]
     claim: np.dtype[np.void]
@@ -89,24 +105,24 @@ class Layout:
     settled: np.dtype[np.void]
 
     @classmethod
-    def of(cls, parameters: Parameters, longer: Longer | None, *, updates: bool = False) -> "Layout":
+    def of(cls, parameters: Parameters, longer: Longer | None, *, leaves: bool = False) -> "Layout":
         """Records of a flow with these settings.
 
         A MinHash claim holds its band's hash, a SimHash claim the whole fingerprint. If that leaves open whether two
         documents are alike in everything compared, `alike` holds a hash of it all. An EXACT document has one page for its
         fingerprint, and in `words` as much of it as fits.
         """
-        recalls = updates or parameters.banding is not None or parameters.look is not None
-        letters, digests = int(updates or longer is not None), int(recalls)
+        recalls = leaves or parameters.banding is not None or parameters.look is not None
+        letters, digests = int(leaves or longer is not None), int(recalls)
         whole = _compared(parameters.stored_words, parameters.look_bytes, letters)
         words = parameters.words if parameters.banding is None else 1
         left_open = [("letters", "<u4", (letters * (1 - digests),)), ("alike", "<u8", (digests,))]
         filed: list[Any] = [("words", "<u8", (words,)), *left_open]
         asked: list[Any] = [*_KEY, ("page", "<u8"), ("use", "u1")]
-        own: list[Any] = [("whole", whole), ("tag", TAG, (int(updates),))]
+        own: list[Any] = [("whole", whole), ("tag", TAG, (int(leaves),))]
         earlier: list[Any] = [(f"earlier_{name}", *kind) for name, *kind in own]
         return cls(
-            updates=updates,
+            leaves=leaves,
             recalls=recalls,
             whole=whole,
             claim=np.dtype([*asked, *filed]),

@@ -45,7 +45,7 @@ class Verify:
         if parameters.look is not None:
             judged = parameters.look.judge(distances, own["look"], earlier["look"])
             distances, counts = judged.distances, counts & judged.counts
-        if self._layout.updates:
+        if self._layout.leaves:
             # RESOLVE asks for a page's records whatever their texts, and follows alike documents. Short texts met as equals.
             counts = counts | (pairs["verdict"] == Verdict.UPDATE) | are_alike(own, earlier)
         hits = np.zeros(int(counts.sum()), self._layout.hit)

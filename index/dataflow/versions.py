@@ -1,45 +1,76 @@
-"""VERSIONS: pairs documents with their page's first record. Keyed by the page's shard.
+"""VERSIONS: pairs documents with the record before them on their page. Keyed by the page's shard.
 
-RESOLVE alone knows the fate of that record, and what came after it.
+RESOLVE alone knows the fate of that record, and what came before it.
 """
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from index.dataflow.ledger import Ledger, floors_of
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import PAIR, RECORD, packed_by_group, rows_of, run_begins, shard_of_batches
+from index.dataflow.rows import (
+    PAIR,
+    RECORD,
+    Retained,
+    by_group,
+    packed_by_group,
+    rows_of,
+    run_begins,
+    shard_of_batches,
+)
 from index.entry import NO_DISTANCE, Verdict
 
-_FIRST = np.dtype([("high", "<u8"), ("low", "<u8")])
+_LATEST = np.dtype([("high", "<u8"), ("low", "<u8")])
+_NAME = np.dtype([("page", "V8")])
 
 
 class Versions:
-    """The operator VERSIONS. Its state has the key of each page's first record."""
+    """The operator VERSIONS. Its state has the key of each page's latest record."""
 
-    def __init__(self, shards: int):
+    def __init__(self, shards: int, retained: Retained | None):
         """See `Dataflow`."""
-        self._shards = shards
+        self._shards, self._retained = shards, retained
+        self._ledger = Ledger(b"pages", _NAME)
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
-        """Send documents on pages that came before to RECALL, which adds the first record."""
-        records = rows_of((each.content for each in messages), RECORD)
+        """Send documents on pages that came before to RECALL, which adds the record before."""
+        records = rows_of((each.content for each in messages if each.kind == Kind.RECORDS), RECORD)
         records = np.take(records, np.lexsort((records["low"], records["high"], records["page"])))
         begins = run_begins(records["page"])
-        firsts = np.zeros(len(begins), _FIRST)
-        firsts["high"], firsts["low"] = records["high"][begins], records["low"][begins]
-        names = records["page"][begins].astype("<u8").view("V8").tolist()
-        stored = [task.get(name) for name in names]
-        new = np.array([content is None for content in stored], np.bool_)
-        firsts[~new] = np.frombuffer(b"".join(content for content in stored if content is not None), _FIRST)
-        task.put_all({names[place]: firsts[place].tobytes() for place in np.flatnonzero(new).tolist()})
+        lasts = np.append(begins[1:], len(records))[: len(begins)] - 1
+        names = records["page"][begins].astype("<u8").view("V8")
+        stored = [task.get(name) for name in names.tolist()]
+        is_new = np.array([content is None for content in stored], np.bool_)
+        before = np.zeros(len(records), _LATEST)
+        for part in ("high", "low"):
+            before[part][1:] = records[part][:-1]
+        before[begins[~is_new]] = np.frombuffer(b"".join(each for each in stored if each is not None), _LATEST)
+        latest = np.stack([records[part][lasts] for part in ("high", "low")], axis=1).astype("<u8").view("V16").ravel()
+        task.put_all(dict(zip(names.tolist(), latest.tolist(), strict=True)))
         again = np.ones(len(records), np.bool_)
-        again[begins[new]] = False
-        runs = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(records)))[again]
-        pairs = np.zeros(len(runs), PAIR)
-        for name in ("high", "low"):
-            pairs[name], pairs[f"earlier_{name}"] = records[name][again], firsts[name][runs]
+        again[begins[is_new]] = False
+        pairs = np.zeros(int(again.sum()), PAIR)
+        for part in ("high", "low"):
+            pairs[part], pairs[f"earlier_{part}"] = records[part][again], before[part][again]
         pairs["distance"], pairs["verdict"] = NO_DISTANCE, Verdict.UPDATE
         shards = shard_of_batches(pairs["earlier_high"], pairs["earlier_low"], self._shards)
         for shard, content in packed_by_group(pairs, shards):
             yield Message(Stage.RECALL, shard, slot, Kind.CANDIDATES, content)
+        if self._retained is not None:
+            for epoch, places in by_group(self._retained.epochs(records["high"][lasts])):
+                noted = np.zeros(len(places), _NAME)
+                noted["page"] = names[places]
+                self._ledger.note(task, epoch, noted)
+            for floor in floors_of(messages):
+                self._remove(task, floor, self._retained)
+
+    def _remove(self, task: Task, floor: int, retained: Retained) -> None:
+        """Forget pages whose latest record is in an epoch that is over."""
+        for noted in self._ledger.over(task, floor):
+            names = noted["page"].tolist()
+            stored = [task.get(name) for name in names]
+            there = [(name, content) for name, content in zip(names, stored, strict=True) if content is not None]
+            latest = np.frombuffer(b"".join(content for _, content in there), _LATEST)
+            is_over = retained.epochs(latest["high"]) < floor
+            task.remove_all([there[place][0] for place in np.flatnonzero(is_over).tolist()])

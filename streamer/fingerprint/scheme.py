@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import orjson
 import xxhash
 
-from index import FrameRule, Longer, Parameters, RootRule, minhash
+from index import FrameRule, Longer, Parameters, Retention, RootRule, minhash
 from streamer.errors import SettingsError
 from streamer.fingerprint.fingerprints import Scheme as Scheme
 from streamer.fingerprint.key import PUBLIC, HashKey, read_key
@@ -104,6 +104,12 @@ def longer_of(settings: Index) -> Longer | None:
     growth = max(1, round(settings.longer_min * 10_000)) if settings.longer == "pass" else 0
     new_max = round(settings.new_max * 10_000)
     return Longer(growth, new_max) if growth or new_max < 10_000 else None
+
+
+def retention_of(settings: Index) -> Retention:
+    """Configured retention; an age is at least one millisecond."""
+    hours = settings.age_max_hours
+    return Retention(settings.entries_max, None if hours is None else max(1, round(hours * 3_600_000)))
 
 
 def measure_of(settings: Settings, parameters: Parameters) -> Measure:

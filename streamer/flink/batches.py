@@ -1,13 +1,15 @@
 """Input and output of the flow: fingerprint batches as arrivals, and verdicts as batches. Pure."""
 
+import json
 import struct
 
 import numpy as np
 
 from index import Entries, Source
-from index.dataflow import Arrival, Decided
+from index.dataflow import Arrival, Decided, Floor
 from streamer.flink.seed_batch import holds_seeds, unpack_seeds
-from streamer.parts.envelope import Heading
+from streamer.parts.batches import is_of_engine
+from streamer.parts.envelope import Heading, stamp_text
 from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
 from streamer.parts.verdict_batch import VerdictBatch, pack_verdicts
 from streamer.records.reason import EQUAL_REASONS, recrawl_by
@@ -15,6 +17,7 @@ from streamer.records.reason import EQUAL_REASONS, recrawl_by
 _UPDATES = recrawl_by("update")
 """Reasons by the marks that a flow sets."""
 
+_NO_STAMP = "{}"
 _PARTITION = struct.Struct("<I")
 _PARTITION_AT = 8
 
@@ -40,13 +43,30 @@ def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
         batch = unpack_fingerprints(content, where)
         heading, entries = batch.heading, batch.entries
     source, (begin, end) = entries.sources[0], (heading.begin, heading.end)
-    return Arrival(time_ms, source, heading.topic, begin, end, heading.stamp, entries, content, seeds)
+    return Arrival(
+        time_ms, source, heading.topic, begin, end, heading.stamp, entries, content, seeds, _floor_of(heading)
+    )
 
 
 def heartbeat(partition: int) -> bytes:
     """A batch without decisions, which advances a partition's time."""
-    heading = Heading("{}", "", "", partition, 0, 0)
+    heading = Heading(_NO_STAMP, "", "", partition, 0, 0)
     return pack_fingerprints(FingerprintBatch(heading, _nothing(heading), ()))
+
+
+def floor_batch(floor: Floor) -> bytes:
+    """A heartbeat with a floor: all earlier epochs are over."""
+    stamp = stamp_text({"epoch": str(floor.epoch), "run": str(floor.run)})
+    heading = Heading(stamp, "", "", floor.partition, 0, 0)
+    return pack_fingerprints(FingerprintBatch(heading, _nothing(heading), ()))
+
+
+def _floor_of(heading: Heading) -> Floor | None:
+    """The floor in a heartbeat, if it has one."""
+    if not is_of_engine(heading) or heading.stamp == _NO_STAMP:
+        return None
+    stamp = json.loads(heading.stamp)
+    return Floor(int(stamp["epoch"]), heading.partition, int(stamp["run"]))
 
 
 def _nothing(heading: Heading) -> Entries:

@@ -1,22 +1,48 @@
 """Settings that a flow supports. Start refuses the others, by name and reason."""
 
-from index.dataflow import Dataflow
+from index import Retention
+from index.dataflow import Dataflow, Retained
 from streamer.errors import SettingsError
-from streamer.fingerprint.scheme import longer_of, parameters_for
+from streamer.fingerprint.scheme import longer_of, parameters_for, retention_of
 from streamer.settings.settings import Settings
 
+EPOCHS_IN_AGE = 8
+"""Epochs in `index.age_max_hours`: alike documents are filed once in each, and the state of one more is kept."""
 
-def dataflow_of(settings: Settings, *, seeding: bool = False, incomplete: bool = False, **sizes: int) -> Dataflow:
+EPOCH_MINUTES = 60.0
+"""Length of an epoch if entries leave by number alone."""
+
+
+def dataflow_of(
+    settings: Settings,
+    *,
+    seeding: bool = False,
+    incomplete: bool = False,
+    epoch_minutes: float | None = None,
+    **sizes: int,
+) -> Dataflow:
     """The flow that decides by these settings. Raises SettingsError, one line per problem.
 
-    seeding     whether it begins with an index's entries
-    incomplete  as in `Dataflow`, and so are `sizes`
+    seeding        whether it begins with an index's entries
+    incomplete     as in `Dataflow`, and so are `sizes`
+    epoch_minutes  length of an epoch with retention; None: by `EPOCHS_IN_AGE`, or EPOCH_MINUTES
     """
     problems = refusals(settings, seeding=seeding)
     if problems:
         raise SettingsError("\n".join(problems))
     longer, updates = longer_of(settings.index), settings.index.recrawl == "update"
-    return Dataflow(parameters_for(settings, {}), longer=longer, updates=updates, incomplete=incomplete, **sizes)
+    retained = _retained(settings, epoch_minutes)
+    parameters = parameters_for(settings, {})
+    return Dataflow(parameters, longer=longer, updates=updates, incomplete=incomplete, retained=retained, **sizes)
+
+
+def _retained(settings: Settings, epoch_minutes: float | None) -> Retained | None:
+    retention = retention_of(settings.index)
+    if retention == Retention():
+        return None
+    if epoch_minutes is None and retention.age_max_ms is not None:
+        return Retained(retention, max(1, retention.age_max_ms // EPOCHS_IN_AGE))
+    return Retained(retention, max(1, round((epoch_minutes or EPOCH_MINUTES) * 60_000)))
 
 
 def refusals(settings: Settings, *, seeding: bool = False) -> list[str]:
@@ -44,13 +70,14 @@ def refusals(settings: Settings, *, seeding: bool = False) -> list[str]:
             "out, or decide on one host.",
         ),
         (
-            index.entries_max is not None,
-            "index.entries_max: Flink counts no entries: no task knows all of them. Leave it out, or decide on one host.",
+            seeding and index.entries_max is not None,
+            "index.entries_max: a seed does not tell how old its entries are. Leave it out, or let the job replay the "
+            "fingerprints.",
         ),
         (
-            index.age_max_hours is not None,
-            "index.age_max_hours: Flink's tasks do not know the record times of each other's partitions. Leave it out, or "
-            "decide on one host.",
+            seeding and index.age_max_hours is not None,
+            "index.age_max_hours: a seed does not tell how old its entries are. Leave it out, or let the job replay the "
+            "fingerprints.",
         ),
     )
     return [problem for is_refused, problem in refused if is_refused]

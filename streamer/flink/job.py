@@ -24,8 +24,8 @@ from pyflink.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSo
 from pyflink.datastream.state import MapStateDescriptor
 from pyflink.table import DataTypes, Schema, StatementSet, StreamTableEnvironment, TableDescriptor
 
-from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Message, Stage
-from streamer.flink.batches import arrival, heartbeat, partition_of, verdict_batch
+from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Floor, Message, Stage
+from streamer.flink.batches import arrival, floor_batch, heartbeat, partition_of, verdict_batch
 from streamer.flink.carried import dataflow_of
 from streamer.flink.client_properties import client_properties
 from streamer.flink.partition_keys import partition_keys
@@ -63,10 +63,33 @@ def tag_of(stage: Stage) -> OutputTag:
     return OutputTag(stage.name.lower(), Types.PICKLED_BYTE_ARRAY())
 
 
+def keyed_record() -> Any:
+    """Type of a record with a key."""
+    return Types.ROW_NAMED(["k", "v"], [Types.PRIMITIVE_ARRAY(Types.BYTE())] * 2)
+
+
+def floors_tag() -> OutputTag:
+    """Output tag of floors, as records for the fingerprint topic."""
+    return OutputTag("floors", keyed_record())
+
+
 def _map_state(runtime_context: RuntimeContext, name: str) -> Any:
-    """State of the current key, in the operators' form: `get` and `put_all`."""
+    """State of the current key."""
     kind = Types.PICKLED_BYTE_ARRAY()
     return runtime_context.get_map_state(MapStateDescriptor(name, kind, kind))
+
+
+class KeyTask:
+    """State of the current key, as `index.dataflow.Task`."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+        self.get, self.put_all = state.get, state.put_all
+
+    def remove_all(self, names: Sequence[bytes]) -> None:
+        """See `Task`."""
+        for name in names:
+            self._state.remove(name)
 
 
 class OrderFunction(KeyedProcessFunction):  # type: ignore[misc]
@@ -79,7 +102,7 @@ class OrderFunction(KeyedProcessFunction):  # type: ignore[misc]
         """See `KeyedProcessFunction`."""
         self._order = self._flow.order()
         self._tags = {stage: tag_of(stage) for stage in Stage}
-        self._task = _map_state(runtime_context, "state")
+        self._task = KeyTask(_map_state(runtime_context, "state"))
 
     def process_element(self, value: bytes, ctx: Any) -> Iterator[Any]:
         """See `KeyedProcessFunction`."""
@@ -97,8 +120,8 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
         """See `KeyedProcessFunction`."""
         # Flink takes state back only with a new function, so what an operator remembers of it never is of a later state.
         self._operator: Any = self._flow.operators()[self._stage]
-        self._tags = {stage: tag_of(stage) for stage in Stage}
-        self._task = _map_state(runtime_context, "state")
+        self._tags, self._floors = {stage: tag_of(stage) for stage in Stage}, floors_tag()
+        self._task = KeyTask(_map_state(runtime_context, "state"))
         self._waiting = _map_state(runtime_context, "waiting")
         # Number of waiting messages by key and slot, for messages since the start.
         self._counts: dict[tuple[int, int], int] = {}
@@ -129,6 +152,8 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
         for product in self._operator.complete(self._task, timestamp, messages):
             if isinstance(product, Decided):
                 yield Row(self._keys[product.partition], verdict_batch(product, DECIDER))
+            elif isinstance(product, Floor):
+                yield self._floors, Row(self._keys[product.partition], floor_batch(product))
             else:
                 yield self._tags[product.stage], tuple(product)
 
@@ -150,14 +175,23 @@ def build(
     band_bits: int = BAND_BITS,
     seeding: bool = False,
     incomplete: bool = False,
+    epoch_minutes: float | None = None,
 ) -> None:
     """Wire the job into an environment.
 
     partitions                     count in both topics
     shards, band_bits, incomplete  see `Dataflow`
+    epoch_minutes                  see `dataflow_of`
     seeding                        only take in an index's entries, for a later job
     """
-    flow = dataflow_of(settings, seeding=seeding, incomplete=incomplete, shards=shards, band_bits=band_bits)
+    flow = dataflow_of(
+        settings,
+        seeding=seeding,
+        incomplete=incomplete,
+        epoch_minutes=epoch_minutes,
+        shards=shards,
+        band_bits=band_bits,
+    )
     keys = partition_keys(partitions)
     topic, uid = (seed_topic(settings), "seeds") if seeding else (settings.topics.fingerprints, "source")
     source = (
@@ -179,23 +213,29 @@ def build(
         .name("order")
     )
     outputs: dict[Stage, DataStream] = {Stage.ORDER: ordered}
-    record = Types.ROW_NAMED(["k", "v"], [Types.PRIMITIVE_ARRAY(Types.BYTE())] * 2)
     for stage in flow.stages[1:]:
         streams = [outputs[sender].get_side_output(tag_of(stage)) for sender in SENDERS[stage] if sender in outputs]
-        kind = record if stage is Stage.JOIN else Types.PICKLED_BYTE_ARRAY()
+        kind = keyed_record() if stage is Stage.JOIN else Types.PICKLED_BYTE_ARRAY()
         step = streams[0].union(*streams[1:]).key_by(lambda message: message[1], key_type=Types.INT())
         name = stage.name.lower()
         outputs[stage] = step.process(StageFunction(flow, stage, keys), output_type=kind).uid(name).name(name)
         if stage is Stage.RESOLVE:
             outputs[stage].set_parallelism(1)
+    floors = None if flow.retained is None else outputs[Stage.RESOLVE].get_side_output(floors_tag())
     # Seeds need no heartbeats.
-    _write(environment, outputs[Stage.JOIN], settings, () if seeding else keys)
+    _write(environment, outputs[Stage.JOIN], floors, settings, () if seeding else keys)
 
 
 def _write(
-    environment: StreamExecutionEnvironment, verdicts: DataStream, settings: Settings, keys: Sequence[bytes]
+    environment: StreamExecutionEnvironment,
+    verdicts: DataStream,
+    floors: DataStream | None,
+    settings: Settings,
+    keys: Sequence[bytes],
 ) -> None:
     """Write verdicts, and heartbeats for `keys` into the fingerprint topic: otherwise time would stop in silent partitions.
+
+    Floors go there too, so that all tasks learn of them at one place in the order.
 
     A record has its partition's key: PyFlink's DataStream sink cannot set one.
     """
@@ -206,6 +246,8 @@ def _write(
     statements.add_insert("verdicts", tables.from_data_stream(verdicts, columns))
     if keys:
         _add_heartbeats(tables, statements, _sink(columns, settings.topics.fingerprints, settings), keys)
+    if floors is not None:
+        statements.add_insert("signs", tables.from_data_stream(floors, columns))
     statements.attach_as_datastream()
 
 
@@ -265,6 +307,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=BAND_BITS,
         help="MinHash: about log2 of the expected documents; it cannot change (default: %(default)s)",
     )
+    parser.add_argument(
+        "--epoch-minutes",
+        type=float,
+        help="with retention: the state forgets by runs of this much of the log's time; it cannot change (default: an eighth of "
+        "index.age_max_hours, or 60)",
+    )
     options = parser.parse_args(arguments)
     settings = load(options.config, options.set)
     environment = StreamExecutionEnvironment.get_execution_environment()
@@ -276,6 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         band_bits=options.band_bits,
         seeding=options.seed,
         incomplete=options.incomplete,
+        epoch_minutes=options.epoch_minutes,
     )
     environment.execute(f"{settings.kafka.group}: {'seed' if options.seed else 'decide'}")
 

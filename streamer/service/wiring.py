@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from index import Guard, Index, Parameters, Recrawl, Retention, errors
+from index import Guard, Index, Parameters, Recrawl, errors
 from streamer.audit.auditor import Auditor
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint import scheme as schemes
 from streamer.fingerprint.differences import by_settings
-from streamer.fingerprint.scheme import Scheme
+from streamer.fingerprint.scheme import Scheme, retention_of
 from streamer.records.decode import Decoder
 from streamer.records.first_look import MissingHosts
 from streamer.records.reason import EQUAL_REASONS, recrawl_by
@@ -89,12 +89,6 @@ def usable_directory(settings: Settings) -> Iterator[None]:
         raise SettingsError(
             f"index.directory: {settings.index.directory}: cannot be used: {error.strerror}: name another folder."
         ) from error
-
-
-def retention_of(settings: IndexSettings) -> Retention:
-    """Configured retention; an age is at least one millisecond."""
-    hours = settings.age_max_hours
-    return Retention(settings.entries_max, None if hours is None else max(1, round(hours * 3_600_000)))
 
 
 def recrawl_of(settings: IndexSettings) -> Recrawl:

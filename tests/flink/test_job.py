@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 
 import pytest
 import yaml
+from kafka import KafkaConsumer, TopicPartition
 
 from deploy.dashboard_check import dashboard_queries
 from deploy.flink_service import set_options
 from deploy.local_flink import LocalFlink, LocalFlinkError
 from deploy.planted_fingerprints import (
+    PARTITIONS,
     BatchVerdicts,
     Feeder,
     Verdicts,
@@ -33,7 +35,8 @@ from deploy.planted_fingerprints import (
     sequential,
 )
 from index import Index, Verdict
-from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
+from streamer.fingerprint.scheme import longer_of, parameters_for, retention_of, scheme_for
+from streamer.flink.batches import arrival
 from streamer.flink.seed import seed, wait_until_taken_in
 from streamer.parts.envelope import stamp_text
 from streamer.records.reason import EQUAL_REASONS, recrawl_by
@@ -51,6 +54,8 @@ SCHEMES = {
     "simhash": ["fingerprint.scheme=simhash", "fingerprint.second_look=none", "index.insert=unique"],
     "minhash": ["fingerprint.scheme=minhash", "index.insert=root"],
 }
+
+EPOCHS = ["--epoch-minutes", "0.02"]
 
 Found = TypeVar("Found")
 
@@ -118,6 +123,7 @@ class World:
         options: dict[str, Any] = {"longer": longer_of(self.settings.index)}
         if self.updates:
             options |= {"recrawl": recrawl_by("update"), "equal_reasons": EQUAL_REASONS}
+        options["retention"] = retention_of(self.settings.index)
         return sequential(self.bootstrap_servers, self.topics[0], self.parameters, index, **options)
 
     def require_alive(self) -> None:
@@ -143,8 +149,9 @@ def each(worlds: Sequence[World], step: Callable[[World], Found]) -> list[Found]
 
 @pytest.mark.timeout(900)
 def test_kills_and_a_rescale_change_no_verdict(kafka: SimpleNamespace, flink: LocalFlink) -> None:
-    with of_both_schemes(kafka, flink, "struck") as worlds:
-        each(worlds, World.submit)
+    """Only the newest half of the entries counts, and the state forgets the others second by second."""
+    with of_both_schemes(kafka, flink, "struck", f"index.entries_max={DOCUMENTS // 2}") as worlds:
+        each(worlds, lambda world: world.submit(*EPOCHS))
         each(worlds, lambda world: world.feed(world.part(0, 4)))
         each(worlds, World.wait_for_checkpoints)
         each(worlds, lambda world: world.feed(world.part(1, 4)))
@@ -156,17 +163,32 @@ def test_kills_and_a_rescale_change_no_verdict(kafka: SimpleNamespace, flink: Lo
         flink.kill_job_manager()
         flink.start_job_manager()
         flink.wait_for_task_managers(2)
-        each(worlds, lambda world: world.submit(since=flink.latest_checkpoint(world.job)))
+        each(worlds, lambda world: world.submit(*EPOCHS, since=flink.latest_checkpoint(world.job)))
         each(worlds, lambda world: world.feed(world.part(3, 4)[:-2]))
-        each(worlds, lambda world: world.submit(since=world.stop(), parallelism=4))
+        each(worlds, lambda world: world.submit(*EPOCHS, since=world.stop(), parallelism=4))
         each(worlds, lambda world: world.feed(world.part(3, 4)[-2:]))
         each(worlds, lambda world: world.assert_told_as_by_one_index(DOCUMENTS))
         (framed,) = (world for world in worlds if world.scheme == "minhash")
         told = [verdict for batch in framed.verdicts.by_batch.values() for verdict in batch.verdicts]
         assert told.count(Verdict.TEMPLATE), "frames make a difference"
         assert told.count(Verdict.UPDATE) > DOCUMENTS / 50, "pages were crawled again"
+        assert all(floors_in(world) for world in worlds), "the state forgets"
         assert not without_series(queries(), series_of(flink.metrics()))
         each(worlds, lambda world: flink.cancel(world.job))
+
+
+def floors_in(world: World) -> int:
+    """How often the job wrote which epochs are over."""
+    topic = world.topics[0]
+    with KafkaConsumer(bootstrap_servers=world.bootstrap_servers) as consumer:
+        partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        ends, found = consumer.end_offsets(partitions), 0
+        while any(consumer.position(each) < ends[each] for each in partitions):
+            for records in consumer.poll(timeout_ms=500).values():
+                found += sum(arrival(record.value, 0, topic).floor is not None for record in records)
+    return found
 
 
 def queries() -> list[str]:

@@ -1,13 +1,14 @@
 """A cluster in one process: it runs a `Dataflow` in subtasks that know time by watermarks alone, in any possible order."""
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from index.dataflow import KEPT_AT_ONCE, Arrival, Dataflow, Decided, Message, Stage
+from index.dataflow import KEPT_AT_ONCE, Arrival, Dataflow, Decided, Floor, Message, Stage
 from index.entry import Entries, Position, Source
 from streamer.flink.batches import arrival
 from tests.support.crawls import UPDATES
@@ -60,13 +61,16 @@ class Batch(NamedTuple):
     end: int
     entries: Entries
     seeds: bytes | None = None
+    floor: Floor | None = None
 
     def arrival(self) -> Arrival:
         if self.seeds is not None:
             return arrival(self.seeds, self.time_ms, "seeds")
         source = Source(STREAM, self.partition)
         content = f"{self.partition}/{self.begin}-{self.end}".encode()
-        return Arrival(self.time_ms, source, "documents", self.begin, self.end, "{}", self.entries, content)
+        return Arrival(
+            self.time_ms, source, "documents", self.begin, self.end, "{}", self.entries, content, floor=self.floor
+        )
 
 
 class KeyState:
@@ -81,6 +85,10 @@ class KeyState:
     def put_all(self, contents: dict[bytes, bytes]) -> None:
         assert all(isinstance(content, bytes) for content in contents.values())
         self.content.update(contents)
+
+    def remove_all(self, names: Sequence[bytes]) -> None:
+        for name in names:
+            self.content.pop(name, None)
 
 
 @dataclass
@@ -107,15 +115,19 @@ class Cluster:
         since: Snapshot | None = None,
         *,
         waits: bool = True,
+        reads: float = 0.2,
     ):
-        """waits: False lets all operators but JOIN work on whatever has come, as soon as it comes."""
-        self.waits = waits
+        """reads: how likely the log is read on before what was read is done.
+
+        waits: False lets all operators but JOIN work on whatever has come, as soon as it comes."""
+        self.waits, self.reads = waits, reads
         self.flow, self.logs, self.choose, self.parallelism = flow, logs, choose, parallelism
         self.snapshot = deepcopy(since) if since is not None else Snapshot()
         self.order, self.operators = flow.order(), flow.operators()
         self.channels: dict[tuple[Any, Any], deque[Any]] = {}
         self.watermarks: dict[tuple[Stage, int], dict[Any, int]] = {}
         self.decided: list[Decided] = []
+        self.floors = 0
         sources = [("source", number) for number in range(parallelism)]
         self.upstream: dict[Stage, list[Any]] = {Stage.ORDER: sources}
         for stage in self.flow.stages:
@@ -140,7 +152,7 @@ class Cluster:
             reading = [partition for partition, ended in self.ended.items() if not ended]
             if not full and not reading:
                 return True
-            if reading and (not full or self.choose.random() < 0.2):
+            if reading and (not full or self.choose.random() < self.reads):
                 self._read(int(self.choose.choice(reading)))
             else:
                 sender, receiver = full[int(self.choose.integers(len(full)))]
@@ -230,9 +242,20 @@ class Cluster:
         for found in self.operators[receiver[0]].complete(task, slot, messages):
             if isinstance(found, Decided):
                 self.decided.append(found)
+            elif isinstance(found, Floor):
+                self._write(found)
             else:
                 assert found.slot == slot
                 self._send(receiver, found)
+
+    def _write(self, floor: Floor) -> None:
+        """A floor goes to the log, as a batch without rows that is read next: what is in the log outlives a crash."""
+        log, at = self.logs[floor.partition], self.snapshot.read[floor.partition]
+        if not self.ended[floor.partition] and at:
+            self.floors += 1
+            last = log[at - 1]
+            nothing = last.entries.take(np.arange(0))
+            log.insert(at, last._replace(begin=last.end, entries=nothing, floor=floor))
 
 
 def answers_by_position(decided: list[Decided], logs: dict[int, list[Batch]]) -> dict[tuple[int, int], Answer]:

@@ -7,21 +7,29 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from index.dataflow import Dataflow
+from index.dataflow import Dataflow, Retained
 from index.index import Index
-from index.session import Longer
+from index.session import Longer, Retention
 from index.storage.parameters import Parameters
 from tests.support.crawls import UPDATES
 from tests.support.dataflow import EQUAL_REASONS, Answer, Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row
 from tests.support.flow_logs import logs_of, parse_headers, with_lengths
 
+EVERYTHING = Retention()
+
 
 def sequential(
-    parameters: Parameters, logs: dict[int, list[Batch]], longer: Longer | None = None, *, updates: bool = False
+    parameters: Parameters,
+    logs: dict[int, list[Batch]],
+    longer: Longer | None = None,
+    *,
+    updates: bool = False,
+    retention: Retention = EVERYTHING,
 ) -> dict[tuple[int, int], Answer]:
     """What one index says that is fed batch after batch, in order."""
     options: dict[str, Any] = {"recrawl": UPDATES, "equal_reasons": EQUAL_REASONS} if updates else {}
+    options |= {"retention": retention}
     with (
         tempfile.TemporaryDirectory() as directory,
         Index.open(Path(directory), parameters, map_bytes_max=2**30, longer=longer, **options) as index,
@@ -61,10 +69,13 @@ def assert_same(
         updates=updates,
         **flow,
     )
-    expected = sequential(parameters, logs, longer, updates=updates)
+    retained: Retained | None = flow.get("retained")
+    retention = EVERYTHING if retained is None else retained.retention
+    expected = sequential(parameters, logs, longer, updates=updates, retention=retention)
     logs = with_repeats(logs, generator)
     told = []
-    cluster = Cluster(dataflow, logs, generator, data.draw(st.integers(1, 3), label="parallelism"))
+    reads = data.draw(st.sampled_from([0.2, 0.01]), label="reads")
+    cluster = Cluster(dataflow, logs, generator, data.draw(st.integers(1, 3), label="parallelism"), reads=reads)
     for _ in range(data.draw(st.integers(0, 3), label="crashes")):
         if cluster.run(int(generator.integers(1, 300))):
             break
@@ -72,7 +83,8 @@ def assert_same(
         # What is done after the snapshot is lost, but not what was told.
         cluster.run(int(generator.integers(0, 100)))
         told += cluster.decided
-        cluster = Cluster(dataflow, logs, generator, data.draw(st.integers(1, 4), label="new parallelism"), snapshot)
+        tasks = data.draw(st.integers(1, 4), label="new parallelism")
+        cluster = Cluster(dataflow, logs, generator, tasks, snapshot, reads=reads)
     cluster.run()
     told += cluster.decided
     assert answers_by_position(told, logs) == expected

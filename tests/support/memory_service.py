@@ -11,13 +11,13 @@ import orjson
 from index import Insert, Parameters
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
-from streamer.fingerprint.scheme import Scheme, key_for, longer_of, parameters_for, scheme_for
+from streamer.fingerprint.scheme import Scheme, key_for, longer_of, parameters_for, retention_of, scheme_for
 from streamer.observe.batch_report import BatchReport
 from streamer.records.reason import EQUAL_REASONS
 from streamer.records.record import Headers
 from streamer.service.loop import Loop
 from streamer.service.state import State
-from streamer.service.wiring import build_service, guard_of, recrawl_of, retention_of
+from streamer.service.wiring import build_service, guard_of, recrawl_of
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings
 from tests.support.listening import Listening

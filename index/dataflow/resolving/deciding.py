@@ -5,18 +5,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.dataflow.resolving.known import Known, Numbers, keys_of
-from index.dataflow.resolving.page_states import STATE, PageState
-from index.decide.load import Loaded
-from index.decide.recrawl import no_pages, pages_of
+from index.dataflow.resolving.known import Known, Numbers
+from index.dataflow.resolving.page_states import PAGE_RECORD, PageState
+from index.dataflow.rows import Rows, run_begins
+from index.decide.recrawl import no_pages
 from index.entry import NO_DISTANCE, Verdict
 from index.entry import Kind as EntryKind
 from index.kernels.judge import NONE, Documents, Rule
 from index.kernels.meet import no_chains
-from index.kernels.versions import Pages
+from index.kernels.versions import STRANGERS_MAX, UNKNOWN, Pages
 from index.kernels.walk import NO_ORIGIN, Candidates, Outcomes, walk
 from index.matching.outcome import ROW_ORDER
-from index.versions.history import History, Version, Versions
+from index.versions.by_id import ROWS_OF_ID_MAX
 
 
 class Concluded(NamedTuple):
@@ -40,38 +40,71 @@ class Concluded(NamedTuple):
 
     def record_before(self, row: int) -> tuple[int, int]:
         """Key: the record before a row on its page, which an update without a current version names."""
-        origin = int(self.outcomes.origins[row])
+        origin, known = int(self.outcomes.origins[row]), self.known
         if origin >= 0:
-            document = self.known.documents[self.known.first + origin]
-            return int(document["high"]), int(document["low"])
-        state = self.known.pages[int(self.documents.ids[row])].state
-        return int(state["record_high"]), int(state["record_low"])
+            before = known.documents[known.first + origin]
+        else:
+            page = np.searchsorted(known.pages.digests, self.documents.ids[row])
+            before = known.pages.records[np.searchsorted(known.pages.pages, page, "right") - 1]
+        return int(before["high"]), int(before["low"])
 
     def states(self) -> dict[int, PageState]:
         """Known pages now, by digest, unless they came once and were unique."""
-        pages, verdicts, known = self.pages, self.outcomes.verdicts, self.known
-        copied = pages.keys[(verdicts == Verdict.DUPLICATE) & (pages.keys != NONE)]
-        keys = np.union1d(copied, np.flatnonzero(np.isin(self.digests, known.again)))
-        current, last = pages.current[keys], pages.last[keys]
-        states = np.zeros(len(keys), STATE)
-        states["has_current"] = (current != NONE) & ~self.documents.lost[current]
-        documents = {
-            "record": pages.origins[keys],
-            "last": last,
-            "current": np.where(states["has_current"], current, last),
-        }
-        for name, places in documents.items():
-            for part in ("high", "low"):
-                states[f"{name}_{part}"] = known.documents[part][self.numbers(places)]
-        states["text"], states["substance"] = pages.digests[keys].T
-        for name in ("returns", "strangers", "foreign"):
-            states[name] = getattr(pages, name)[keys]
+        pages, known = self.pages, self.known
+        is_copied = (self.outcomes.verdicts == Verdict.DUPLICATE) & (pages.keys != NONE)
+        digests = np.union1d(self.digests[pages.keys[is_copied]], known.again)
+        rows = np.flatnonzero(pages.keys != NONE)
+        rows = rows[np.isin(self.digests[pages.keys[rows]], digests)]
+        records = np.concatenate([known.pages.records, self._records(rows)])
+        owners = np.concatenate([known.pages.digests[known.pages.pages], self.digests[pages.keys[rows]]])
+        if not len(owners):
+            return {}
+        order = np.argsort(owners, kind="stable")
+        records, owners = np.take(records, order), owners[order]
+        numbers, there = known.numbers_of(records, "document_")
+        lost = np.roll(self.documents.lost, known.first)
+        begins = run_begins(owners)
+        ends = np.append(begins[1:], len(owners))
+        kept = _needed(ends, records["own"] & there & ~lost[numbers])
+        if known.expires:
+            # Any record may be the last one, once the later ones have expired.
+            kept |= there
         found = {}
-        for state, key, *places in zip(states, keys.tolist(), last, documents["current"], strict=True):
-            begin, end = pages.begins[key], pages.begins[key] + pages.counts[key]
-            versions = known.documents[self.numbers(np.unique(places))]
-            found[int(self.digests[key])] = PageState(state, versions, pages.substances[begin:end])
+        for digest, begin, end in zip(owners[begins].tolist(), begins.tolist(), ends.tolist(), strict=True):
+            begin = max(begin, end - ROWS_OF_ID_MAX)
+            versions = np.unique(numbers[begin:end][kept[begin:end]])
+            found[digest] = PageState(records[begin:end], known.documents[versions])
         return found
+
+    def _records(self, rows: Numbers) -> Rows:
+        """These rows as PAGE_RECORD, once they are decided."""
+        outcomes, documents, known = self.outcomes, self.documents, self.known
+        records = np.zeros(len(rows), PAGE_RECORD)
+        places = np.where(documents.delivered[rows], rows, outcomes.named[rows])
+        for prefix, numbers in (("", known.first + rows), ("document_", self.numbers(places))):
+            for part in ("high", "low"):
+                records[f"{prefix}{part}"] = known.documents[part][numbers]
+        records["text"], records["substance"] = documents.digests[rows].T
+        records["returns"], records["strangers"] = outcomes.returns[rows], outcomes.strangers[rows]
+        records["own"] = documents.delivered[places] & (documents.ids[places] == documents.ids[rows])
+        return records
+
+
+def _needed(ends: Numbers, are_current: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Records whose documents are their pages' last or current version, bool [r]; ends: int64 [k], of the pages' records."""
+    needed = np.zeros(len(are_current), np.bool_)
+    needed[ends - 1] = True
+    current = _newest(np.append(0, ends[:-1]), are_current)
+    needed[current[current != NONE]] = True
+    return needed
+
+
+def _newest(begins: Numbers, are_asked: npt.NDArray[np.bool_]) -> Numbers:
+    """Each page's last record among these, int64 [k], or NONE; no page is without records."""
+    if not len(begins):
+        return np.empty(0, np.int64)
+    found: Numbers = np.maximum.reduceat(np.where(are_asked, np.arange(len(are_asked)), NONE), begins)
+    return found
 
 
 def concluded(known: Known, rule: Rule) -> Concluded:
@@ -140,28 +173,43 @@ def _pages(known: Known, documents: Documents, count: int) -> tuple[npt.NDArray[
     own, keys_of_rows = documents.ids[:count], np.full(count, NONE)
     there = own != 0
     digests, keys_of_rows[there] = np.unique(own[there], return_inverse=True)
-    histories = _histories(known)
-    histories_by_key = [histories.get(digest) for digest in digests.tolist()]
-    versions = Versions(keys_of_rows, [("", 0)] * len(digests), histories_by_key, np.zeros(count, np.bool_))
-    numbers = np.arange(known.first)
-    return digests, pages_of(versions, Loaded(documents, numbers.astype(np.uint64), numbers), count)
-
-
-def _histories(known: Known) -> dict[int, History]:
-    """Known pages by digest, in an index's form."""
-    states = np.array([page.state for page in known.pages.values()], STATE)
-    keys = keys_of(known.documents)
-    last, current = (np.searchsorted(keys, keys_of(states, name)) for name in ("last_", "current_"))
-    are_current = states["has_current"] & ~known.gone[current]
-    names = "text", "substance", "returns", "strangers", "foreign"
-    columns = zip(
-        last.tolist(), current.tolist(), are_current.tolist(), *(states[name].tolist() for name in names), strict=True
+    records, size = known.pages.records, len(digests)
+    keys = np.searchsorted(digests, known.pages.digests)[known.pages.pages]
+    # A page gets room for the substances of its rows.
+    counts, rooms = (np.bincount(each, minlength=size) for each in (keys, keys_of_rows[there]))
+    begins = np.cumsum(counts + rooms) - counts - rooms
+    substances, firsts = np.zeros(len(keys) + int(rooms.sum()), np.uint64), np.cumsum(counts) - counts
+    substances[begins[keys] + np.arange(len(keys)) - firsts[keys]] = records["substance"]
+    pages = Pages(
+        keys=keys_of_rows,
+        exist=counts > 0,
+        last=np.full(size, NONE),
+        digests=np.zeros((size, 2), np.uint64),
+        foreign=np.zeros(size, np.bool_),
+        current=np.full(size, NONE),
+        returns=np.zeros(size, np.int64),
+        strangers=np.zeros(size, np.int64),
+        origins=np.full(size, UNKNOWN),
+        substances=substances,
+        begins=begins,
+        counts=counts,
     )
-    found = {}
-    for (digest, page), column in zip(known.pages.items(), columns, strict=True):
-        number, current_number, has_current, text, substance, returns, strangers, foreign = column
-        counts = returns, strangers
-        version = Version(number, text, substance, *counts, 0, (0, 0), True, not foreign, (text, substance))
-        now = version._replace(number=current_number) if has_current else None
-        found[digest] = History(version, now, page.substances.tolist(), strangers)
-    return found
+    there = np.flatnonzero(counts)
+    if len(there):
+        _set_versions(pages, there, known, firsts[there], count)
+    return digests, pages
+
+
+def _set_versions(pages: Pages, keys: Numbers, known: Known, firsts: Numbers, count: int) -> None:
+    """Fill in the last and the current versions of these pages; firsts: their first records."""
+    records, lasts = known.pages.records, firsts + pages.counts[keys] - 1
+    numbers, there = known.numbers_of(records, "document_")
+    pages.last[keys] = np.where(there, numbers + count, NONE)[lasts]
+    current = _newest(firsts, records["own"] & there & ~known.gone[numbers])
+    pages.current[keys] = np.where(current == NONE, NONE, numbers[current] + count)
+    pages.digests[keys] = np.stack([records[name][lasts] for name in ("text", "substance")], axis=1)
+    pages.foreign[keys], pages.returns[keys] = ~records["own"][lasts], records["returns"][lasts]
+    strangers = records["strangers"].astype(np.int64)
+    most = np.maximum.reduceat(strangers, firsts)
+    # Records of a shared id may lack its count.
+    pages.strangers[keys] = np.where(most > STRANGERS_MAX, most, strangers[lasts])

@@ -47,7 +47,7 @@ class FateStore:
 
     def __init__(self, layout: Layout):
         self._member = layout.settled
-        self._heading = struct.Struct("<II" if layout.updates else "<I")
+        self._heading = struct.Struct("<II" if layout.leaves else "<I")
         # The last used one comes last.
         self._recent: dict[bytes, bytes] = {}
 
@@ -70,14 +70,20 @@ class FateStore:
         is_gone = np.isin(keys, gone_keys, assume_unique=True)
         return Fates(is_gone, places, np.compress(asked, settled), followers[followed])
 
-    def write(self, task: Task, gone: Rows, members: Rows, followers: Rows) -> None:
-        """Note documents that are gone, by their keys, members, and each followed document's followers as a whole."""
+    def write(self, task: Task, gone: Rows, members: Rows, followers: Rows) -> Sequence[bytes]:
+        """Note documents that are gone, by their keys, members, and each followed document's followers as a whole.
+
+        Returns the names of batches that had no value.
+        """
         parts = gone, members, followers
         highs, lows = (np.concatenate([part[name] for part in parts]) for name in ("high", "low"))
         numbers, distinct = numbered(highs, lows >> np.uint64(ROW_BITS))
         owners, contents = np.split(numbers, np.cumsum([len(part) for part in parts])[:-1]), {}
+        new = []
         for batch, name in enumerate(_names(highs[distinct], lows[distinct])):
             known = self._value(task, name)
+            if not any(known):
+                new.append(name)
             some, settled, following = (part[own == batch] for part, own in zip(parts, owners, strict=True))
             rows = np.union1d(np.frombuffer(known.gone, _ROW), row_numbers(some["low"]).astype(_ROW))
             others = np.frombuffer(known.followers, FOLLOWER)
@@ -90,6 +96,13 @@ class FateStore:
         self._recent.update(contents)
         for name in list(self._recent)[:-BATCHES_KEPT]:
             del self._recent[name]
+        return new
+
+    def remove(self, task: Task, names: Sequence[bytes]) -> None:
+        """Forget the fates of batches."""
+        task.remove_all(names)
+        for name in names:
+            self._recent.pop(name, None)
 
     def _packed(self, gone: int, value: _Value) -> bytes:
         counts = (gone, len(value.members) // self._member.itemsize)

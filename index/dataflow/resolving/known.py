@@ -4,7 +4,6 @@ CLAIM files the first of alike documents alone, and each later one hits it. Once
 may enter. It follows the first one, which answers for it: a hit on the first one is a hit on all its followers.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +11,9 @@ import numpy.typing as npt
 
 from index.dataflow.message import Task
 from index.dataflow.resolving.fates import FateStore
-from index.dataflow.resolving.page_states import PageState, PageStates, first_record
-from index.dataflow.rows import Layout, Rows, are_alike
+from index.dataflow.resolving.horizon import Horizon
+from index.dataflow.resolving.page_states import PAGE_RECORD, KnownPages, PageStates, first_records, joined
+from index.dataflow.rows import Layout, Retained, Rows, are_alike
 from index.entry import Verdict
 from index.kernels.judge import NONE
 
@@ -33,8 +33,9 @@ class Known(NamedTuple):
     alike      int64 [m], for an undecided document the first one alike to it, or itself
     hits       int64 [2, h], undecided documents, and what they hit as far as it is an entry or undecided
     followers  int64 [2, f], decided documents, and entries that follow them
-    pages      by digest, what is known about pages that came before
+    pages      that came before
     again      uint64 [p], these pages and those that come again among the undecided documents, as digests
+    expires    whether entries leave by retention
     """
 
     documents: Rows
@@ -44,8 +45,15 @@ class Known(NamedTuple):
     alike: Numbers
     hits: Numbers
     followers: Numbers
-    pages: Mapping[int, PageState]
+    pages: KnownPages
     again: npt.NDArray[np.uint64]
+    expires: bool
+
+    def numbers_of(self, rows: Rows, prefix: str = "") -> tuple[Numbers, npt.NDArray[np.bool_]]:
+        """Documents with the keys of these rows by number, int64 [n], and whether they are there, bool [n]."""
+        keys, asked = keys_of(self.documents), keys_of(rows, prefix)
+        numbers = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        return numbers, keys[numbers] == asked
 
 
 class _Fates(NamedTuple):
@@ -59,43 +67,51 @@ class _Fates(NamedTuple):
 class Gatherer:
     """Gathers what hits need from RESOLVE's state."""
 
-    def __init__(self, layout: Layout, fates: FateStore, pages: PageStates):
-        self._layout, self._fates, self._pages = layout, fates, pages
+    def __init__(self, layout: Layout, fates: FateStore, pages: PageStates, retained: Retained | None):
+        self._layout, self._fates, self._pages, self._retained = layout, fates, pages, retained
 
-    def known(self, task: Task, hits: Rows) -> Known:
-        """All that is known before documents with these hits, as `Layout.hit`, are decided."""
+    def known(self, task: Task, hits: Rows, horizon: Horizon | None) -> Known:
+        """All that is known before documents with these hits, as `Layout.hit`, are decided.
+
+        horizon  of retention, if there is any: all hits are then those of one batch
+        """
         own, earlier = self._side(hits), self._side(hits, "earlier_")
         own_keys, earlier_keys = keys_of(own), keys_of(earlier)
         first_key = np.sort(own_keys)[0]
         before = earlier_keys < first_key
         is_version = hits["verdict"] == Verdict.UPDATE
-        pages = self._page_states(task, own[is_version], earlier[is_version], before[is_version])
+        pages = self._page_states(task, own[is_version], earlier[is_version], before[is_version], horizon)
         fates = self._fates_of(task, earlier[before])
         following = self._following(fates.followers, earlier)
-        others = np.concatenate([following, *(each.documents for each in pages.values())])
+        others = np.concatenate([following, pages.documents])
         # Without updates nothing leaves, so that no fates but the hits' matter.
-        later = self._fates_of(task, others[: len(others) * self._layout.updates])
+        later = self._fates_of(task, others[: len(others) * self._layout.leaves])
         members = np.concatenate([fates.members, later.members])
         roots = self._side(members, "earlier_")
-        gone_roots = self._fates_of(task, roots[: len(roots) * self._layout.updates]).gone
+        gone_roots = self._fates_of(task, roots[: len(roots) * self._layout.leaves]).gone
         parts = np.concatenate([own, earlier, others, roots])
         keys, places = np.unique(keys_of(parts), return_index=True)
         documents, first = parts[places], int(np.searchsorted(keys, first_key))
         gone = np.zeros(len(keys), np.bool_)
         gone[np.searchsorted(keys, np.concatenate([fates.gone, later.gone, gone_roots]))] = True
+        if horizon is not None:
+            gone[:first] |= horizon.expired(documents[:first])
         root_numbers = np.arange(len(keys))
         root_numbers[np.searchsorted(keys, keys_of(members))] = np.searchsorted(keys, keys_of(roots))
         root_numbers[gone[root_numbers] & (root_numbers != np.arange(len(keys)))] = NONE
         pairs = np.searchsorted(keys, np.stack([own_keys, earlier_keys])[:, ~is_version])
         followers = np.searchsorted(keys, np.stack([keys_of(fates.followers), keys_of(following)]))
         followers, alike = followers[:, ~gone[followers[1]]], np.arange(len(keys))
-        if self._layout.updates:
+        if self._layout.leaves:
             same = are_alike(documents["whole"][pairs[0]], documents["whole"][pairs[1]])
+            if self._retained is not None:
+                # CLAIM files the first of alike documents in each epoch.
+                same &= np.equal(*self._retained.epochs(documents["high"][pairs]))
             alike[pairs[0][same]] = pairs[1][same]
             pairs = _with_alike(pairs, followers, alike)
         pairs = pairs[:, ~gone[pairs[1]]]
         again = np.unique(own["tag"]["page"][is_version].ravel())
-        return Known(documents, first, gone, root_numbers, alike, pairs, followers, pages, again)
+        return Known(documents, first, gone, root_numbers, alike, pairs, followers, pages, again, horizon is not None)
 
     def _side(self, rows: Rows, prefix: str = "") -> Rows:
         side = np.zeros(len(rows), self._layout.signature)
@@ -109,17 +125,32 @@ class Gatherer:
         return _Fates(keys[found.gone], found.members, found.followers)
 
     def _page_states(
-        self, task: Task, records: Rows, firsts: Rows, are_decided: npt.NDArray[np.bool_]
-    ) -> Mapping[int, PageState]:
-        """Pages whose first record is decided, by digest; records, firsts: documents, and the first ones of their pages."""
-        pages = records["tag"]["page"].ravel()[are_decided]
-        distinct, places = np.unique(pages, return_index=True)
-        states = self._pages.read(task, distinct.tolist())
-        documents = firsts[are_decided][places]
-        return {
-            page: first_record(document) if state is None else state
-            for page, state, document in zip(distinct.tolist(), states, documents, strict=True)
-        }
+        self,
+        task: Task,
+        records: Rows,
+        latest: Rows,
+        are_decided: npt.NDArray[np.bool_],
+        horizon: Horizon | None,
+    ) -> KnownPages:
+        """Pages whose latest record is decided; records, latest: documents, and the ones before them on their pages."""
+        distinct, places = np.unique(records["tag"]["page"].ravel()[are_decided], return_index=True)
+        latest = latest[are_decided][places]
+        states, firsts = self._pages.read(task, distinct.tolist()), first_records(latest)
+        parts, documents = [], []
+        keys = zip(latest["high"].tolist(), latest["low"].tolist(), strict=True)
+        for place, (state, key) in enumerate(zip(states, keys, strict=True)):
+            # A state without the latest record is one whose records have all expired.
+            if state is None or state.records[-1].item()[:2] < key:
+                parts.append(firsts[place : place + 1])
+            else:
+                parts.append(state.records)
+                documents.append(state.documents)
+        pages = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        kept = joined(parts, PAGE_RECORD)
+        if horizon is not None:
+            counting = ~(horizon.expired(kept, "document_") | horizon.expired_by_age(kept))
+            kept, pages = kept[counting], pages[counting]
+        return KnownPages(distinct, kept, pages, joined(documents, self._layout.signature))
 
     def _following(self, followers: Rows, earlier: Rows) -> Rows:
         """FOLLOWER rows as documents: alike to the first ones, which are among `earlier`."""

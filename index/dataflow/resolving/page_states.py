@@ -1,10 +1,11 @@
 """Pages that were crawled again, in RESOLVE's state: one value for each.
 
-A value is b"".join([STATE, the documents that the page was last and is now as `Layout.signature`, the substances as uint64]).
-A page without a value came once, and was unique.
+A value is b"".join([number of records, records as PAGE_RECORD, documents as `Layout.signature`]). The documents are those that
+may yet be the page's last or current version. A page without a value came once, and was unique.
 """
 
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,30 +15,28 @@ from index.dataflow.message import Task
 from index.dataflow.rows import Layout, Rows
 from index.versions.by_id import ROWS_OF_ID_MAX
 
-STATE = np.dtype(
+PAGE_RECORD = np.dtype(
     [
-        *((f"{document}_{part}", "<u8") for document in ("record", "last", "current") for part in ("high", "low")),
-        *(("text", "<u8"), ("substance", "<u8"), ("returns", "u1"), ("strangers", "u1")),
-        *(("foreign", "?"), ("has_current", "?"), ("documents", "u1")),
+        *((f"{prefix}{part}", "<u8") for prefix in ("", "document_") for part in ("high", "low")),
+        *(("text", "<u8"), ("substance", "<u8"), ("returns", "u1"), ("strangers", "u1"), ("own", "?")),
     ]
 )
-"""Keys: the page's last record, the document that it was or repeated, the current version. The record's digests. The rest as
-in `index.kernels.versions.Pages`. How many documents follow."""
+"""A record of a page: its key, and that of the document that it was or repeated. Its digests and counts are those of
+`index.versions.history.Version`, and `own` says whether the document is the page's."""
 
+_COUNT = struct.Struct("<B")
 _PREFIX = b"page"
 
 
 class PageState(NamedTuple):
-    """A known page.
+    """What is known of a page.
 
-    state       STATE, a row
-    documents   `Layout.signature`, its last and its current version
-    substances  its last records', the newest last
+    records    PAGE_RECORD [r], its last ones in order
+    documents  `Layout.signature`, in any order
     """
 
-    state: np.void
+    records: Rows
     documents: Rows
-    substances: npt.NDArray[np.uint64]
 
 
 class PageStates:
@@ -48,38 +47,55 @@ class PageStates:
 
     def read(self, task: Task, pages: Sequence[int]) -> list[PageState | None]:
         """These pages, if they came more than once or were duplicates."""
-        contents = [task.get(_name(page)) for page in pages]
+        contents = [task.get(page_name(page)) for page in pages]
         return [None if content is None else self._unpacked(content) for content in contents]
 
     def write(self, task: Task, states: Mapping[int, PageState]) -> None:
-        """Put known pages."""
-        task.put_all({_name(page): _packed(each) for page, each in states.items()})
+        """Put known pages, with their last records."""
+        task.put_all({page_name(page): _packed(each) for page, each in states.items()})
 
     def _unpacked(self, content: bytes) -> PageState:
-        state = np.frombuffer(content, STATE, 1)[0]
-        end = STATE.itemsize + int(state["documents"]) * self._document.itemsize
-        documents = np.frombuffer(content[STATE.itemsize : end], self._document)
-        return PageState(state, documents, np.frombuffer(content[end:], "<u8"))
+        (count,) = _COUNT.unpack_from(content)
+        end = _COUNT.size + count * PAGE_RECORD.itemsize
+        records = np.frombuffer(content, PAGE_RECORD, count, _COUNT.size)
+        return PageState(records, np.frombuffer(content[end:], self._document))
 
 
-def first_record(document: np.void) -> PageState:
-    """A page that came once, and was unique; document: as `Layout.signature`."""
-    state, documents = np.zeros(1, STATE), np.array([document])
-    for name in ("record", "last", "current"):
-        state[f"{name}_high"], state[f"{name}_low"] = document["high"], document["low"]
-    text, substance = document["tag"]["digests"][0]
-    state["text"], state["substance"], state["has_current"] = text, substance, True
-    return PageState(state[0], documents, np.array([substance], np.uint64))
+def first_records(documents: Rows) -> Rows:
+    """Records of pages that came once, and were unique; documents: as `Layout.signature`."""
+    records = np.zeros(len(documents), PAGE_RECORD)
+    for part in ("high", "low"):
+        records[part] = records[f"document_{part}"] = documents[part]
+    records["text"], records["substance"] = documents["tag"]["digests"][:, 0].T
+    records["own"] = True
+    return records
 
 
-def _name(page: int) -> bytes:
+def page_name(page: int) -> bytes:
+    """Name of this page's value."""
     return _PREFIX + page.to_bytes(8, "little")
 
 
+def joined(parts: Iterable[Rows], kind: np.dtype[np.void]) -> Rows:
+    """Rows after rows, perhaps none."""
+    return np.concatenate([np.empty(0, kind), *parts])
+
+
 def _packed(each: PageState) -> bytes:
-    # Substances [5, 3, 5] are 3 and 5, the newest last.
-    latest = list(dict.fromkeys(reversed(each.substances.tolist())))[:ROWS_OF_ID_MAX]
-    state = each.state.copy()
-    state["documents"] = len(each.documents)
-    substances = np.array(latest[::-1], "<u8").tobytes()
-    return bytes(state.tobytes()) + each.documents.tobytes() + substances
+    records = each.records[-ROWS_OF_ID_MAX:]
+    return _COUNT.pack(len(records)) + records.tobytes() + each.documents.tobytes()
+
+
+class KnownPages(NamedTuple):
+    """Pages with their records.
+
+    digests    uint64 [k], ascending
+    records    PAGE_RECORD [r], page after page, in order
+    pages      int64 [r], each record's page
+    documents  `Layout.signature`, those of all pages
+    """
+
+    digests: npt.NDArray[np.uint64]
+    records: Rows
+    pages: npt.NDArray[np.int64]
+    documents: Rows

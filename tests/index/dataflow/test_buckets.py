@@ -50,3 +50,20 @@ def test_a_chunk_that_the_state_has_lost_is_noticed_and_not_left_out() -> None:
     del task.content[full]
     with pytest.raises(AssertionError, match="never removed"):
         buckets.read(task, np.array([7], np.uint64))
+
+
+@pytest.mark.parametrize("chunk_entries", [1, 2, 3, 100])
+@pytest.mark.parametrize("kept", [[], [2, 5], [1, 2, 4, 5, 6], [1, 2, 3, 4, 5, 6]])
+def test_entries_that_are_not_kept_leave_the_state_and_later_ones_come_behind_the_others(
+    chunk_entries: int, kept: list[int]
+) -> None:
+    task, buckets = KeyState({}), Buckets(ENTRY, chunk_entries)
+    add(buckets, task, [7, 9], [1, 2, 3, 4, 5, 6], [8])
+    opened = buckets.read(task, np.array([7], np.uint64))
+    left = buckets.keep(task, opened, np.isin(opened.entries["high"], kept))
+    assert left.entries["high"].tolist() == kept
+    buckets.add(task, left, np.zeros(2, np.int64), entries(10, 11))
+    found = buckets.read(task, np.array([7, 9], np.uint64))
+    assert found.entries["high"].tolist() == [*kept, 10, 11, 8]
+    # No chunk is left over: all else is names, and the number of full chunks.
+    assert sum(len(content) // ENTRY.itemsize for content in task.content.values()) == len(kept) + 3

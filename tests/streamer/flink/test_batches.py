@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from index import Entries, Position, Source, Verdict
-from index.dataflow import Decided
-from streamer.flink.batches import arrival, partition_of, verdict_batch
+from index.dataflow import Decided, Floor
+from streamer.flink.batches import arrival, floor_batch, heartbeat, partition_of, verdict_batch
 from streamer.parts.envelope import BatchUnreadable, Heading
 from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints
 from streamer.parts.verdict_batch import unpack_verdicts
@@ -40,6 +40,15 @@ def test_a_batch_arrives_with_its_time_and_its_bytes() -> None:
     assert found.entries.offsets.tolist() == OFFSETS
     assert found.content == content
     assert partition_of(content) == 3
+
+
+@pytest.mark.parametrize("floor", [Floor(0, 3, 1), Floor(2**40, 0, 2**63)])
+def test_a_floor_goes_through_the_log_as_a_heartbeat(floor: Floor) -> None:
+    found = arrival(floor_batch(floor), 1_234, "fingerprints")
+    assert (found.floor, found.begin, found.end, len(found.entries)) == (floor, 0, 0, 0)
+    assert partition_of(floor_batch(floor)) == floor.partition
+    assert arrival(heartbeat(3), 1_234, "fingerprints").floor is None
+    assert arrival(packed(), 1_234, "fingerprints").floor is None
 
 
 def test_what_is_no_batch_is_refused_with_its_place() -> None:

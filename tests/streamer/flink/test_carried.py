@@ -1,6 +1,7 @@
 import pytest
 
-from index import Longer
+from index import Longer, Retention
+from index.dataflow import Retained
 from streamer.errors import SettingsError
 from streamer.flink.carried import dataflow_of
 from streamer.settings.settings import load
@@ -22,13 +23,33 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
         ("topics.stories=stories", r"topics\.stories: Flink counts no stories"),
         ("index.base=last-year", r"index\.base: Flink's tasks look into no index on a disk"),
-        ("index.entries_max=1000", r"index\.entries_max: Flink counts no entries"),
-        ("index.age_max_hours=24", r"index\.age_max_hours: Flink's tasks do not know"),
     ],
 )
 def test_what_is_not_carried_is_refused_by_name_and_with_the_reason(setting: str, told: str) -> None:
     with pytest.raises(SettingsError, match=told):
         dataflow_of(load(None, [*CARRIED, setting], {}))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "epoch_minutes", "retained"),
+    [
+        (["entries_max=1000"], None, Retained(Retention(1_000), 3_600_000)),
+        (["age_max_hours=24"], None, Retained(Retention(None, 86_400_000), 10_800_000)),
+        (["age_max_hours=24", "entries_max=9"], 1.5, Retained(Retention(9, 86_400_000), 90_000)),
+        ([], 5.0, None),
+    ],
+)
+def test_entries_leave_by_the_settings_and_the_state_forgets_by_epochs(
+    chosen: list[str], epoch_minutes: float | None, retained: Retained | None
+) -> None:
+    settings = load(None, [f"index.{each}" for each in chosen], {})
+    assert dataflow_of(settings, epoch_minutes=epoch_minutes).retained == retained
+
+
+@pytest.mark.parametrize("setting", ["entries_max=1000", "age_max_hours=24"])
+def test_a_seed_is_refused_with_retention(setting: str) -> None:
+    with pytest.raises(SettingsError, match=rf"index\.{setting.split('=')[0]}: a seed does not tell how old"):
+        dataflow_of(load(None, [*CARRIED, f"index.{setting}"], {}), seeding=True)
 
 
 @pytest.mark.parametrize("policy", ["update", "duplicate"])

@@ -12,7 +12,7 @@ from tests.support.dataflow import KeyState
 from tests.support.examples import examples
 
 PARAMETERS = Parameters(insert="root", root=RootRule(5))
-LAYOUT, WITH_UPDATES = (Layout.of(PARAMETERS, None, updates=updates) for updates in (False, True))
+LAYOUT, WITH_UPDATES = (Layout.of(PARAMETERS, None, leaves=leaves) for leaves in (False, True))
 
 KEYS = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 5))
 """Batches by high key and first offset, and a row."""

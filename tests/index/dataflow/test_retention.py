@@ -1,0 +1,144 @@
+"""Retention: entries that expire leave the flow as they leave one index, and its state with them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.dataflow import Dataflow, Floor, Retained
+from index.entry import Kind, Source
+from index.session import Retention
+from index.storage.parameters import Parameters
+from tests.support.crawls import SCHEMES, crawled
+from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position
+from tests.support.entries import Row, entries_of
+from tests.support.examples import examples
+from tests.support.flow_agreement import assert_same, sequential
+from tests.support.flow_logs import crawl_of_hosts
+from tests.support.roots import with_insert
+from tests.support.tiers import first_of
+
+
+def retained_by(data: st.DataObject) -> Retained:
+    by_number, by_age = data.draw(
+        st.sampled_from([(True, False), (False, True), (True, True)]), label="by number, by age"
+    )
+    entries_max = data.draw(st.sampled_from([1, 3, 10, 40]), label="entries_max") if by_number else None
+    age_max_ms = data.draw(st.sampled_from([1, 50, 200, 600]), label="age_max_ms") if by_age else None
+    return Retained(Retention(entries_max, age_max_ms), data.draw(st.sampled_from([5, 50, 500]), label="epoch_ms"))
+
+
+@pytest.mark.parametrize("updates", [False, True])
+@pytest.mark.parametrize("insert", ["unique", "root"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+@examples(25)
+@given(data=st.data())
+def test_what_has_expired_is_followed_by_its_next_copy_as_in_one_index(
+    scheme: str, insert: Any, updates: bool, data: st.DataObject
+) -> None:
+    parameters = with_insert(SCHEMES[scheme], insert)
+    rows = crawled(
+        np.random.default_rng(data.draw(st.integers(0, 2**32))),
+        data.draw(st.integers(1, 150)),
+        parameters,
+        digests=data.draw(st.booleans()),
+        times=data.draw(st.sampled_from([3, 6, 30])),
+        lengths=data.draw(st.booleans()),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("index.dataflow.resolve.ROWS_AT_ONCE", data.draw(st.sampled_from([1, 7, 2_048])))
+        sizes = {"chunk_entries": data.draw(st.sampled_from([1, 3, 256])), "retained": retained_by(data)}
+        assert_same(parameters, rows, data, updates=updates, **sizes)
+
+
+@examples(15)
+@given(st.data())
+def test_pages_in_templates_expire_as_in_one_index(data: st.DataObject) -> None:
+    with crawl_of_hosts(data) as (parameters, rows):
+        generator = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed of ids"))
+        rows = [
+            row._replace(id=f"page {int(generator.integers(20))}", time_ms=1_000 + 10 * place)
+            for place, row in enumerate(rows)
+        ]
+        assert_same(parameters, rows, data, updates=True, retained=retained_by(data))
+
+
+def in_turn(flow: Dataflow, rows: list[Row]) -> tuple[list[Answer], Cluster]:
+    """Answers to documents of one partition, each a batch of its own, 10 ms after the one before."""
+    own = [row._replace(source=Source(STREAM, 0), offset=offset) for offset, row in enumerate(rows)]
+    logs = {0: [Batch(10 * row.offset, 0, row.offset, row.offset + 1, entries_of([row])) for row in own]}
+    cluster = Cluster(flow, logs, np.random.default_rng(1), reads=0.0)
+    retention = Retention() if flow.retained is None else flow.retained.retention
+    expected = sequential(flow.parameters, logs, updates=flow.updates, retention=retention)
+    cluster.run()
+    answers = answers_by_position(cluster.decided, logs)
+    assert answers == expected
+    return [answers[0, offset] for offset in range(len(rows))], cluster
+
+
+def test_a_copy_enters_once_the_newest_entries_are_others_and_what_comes_then_is_its_duplicate() -> None:
+    flow = Dataflow(Parameters(64, 0), slot_ms=10, retained=Retained(Retention(2), 1_000))
+    found, _ = in_turn(flow, [Row(0, text, id=str(at)) for at, text in enumerate([7, 7, 8, 9, 7, 7])])
+    assert [each.verdict for each in found] == [0, 1, 0, 0, 0, 1]
+    assert found[-1].original_id == "4"
+
+
+def test_a_short_text_that_never_comes_again_leaves_the_state() -> None:
+    flow = Dataflow(Parameters(64, 0), slot_ms=10, retained=Retained(Retention(5), 100), updates=True)
+    sizes = [
+        size_of(in_turn(flow, [Row(0, at, kind=Kind.EXACT, id=f"{at}") for at in range(count)])[1])
+        for count in (100, 300)
+    ]
+    assert sizes[1] < 1.1 * sizes[0]
+
+
+def test_a_floor_of_another_job_is_not_taken() -> None:
+    flow = Dataflow(Parameters(64, 0), shards=1, slot_ms=10, retained=Retained(Retention(100), 10))
+    rows = [Row(0, at % 3, id=str(at)) for at in range(30)]
+    own = [row._replace(source=Source(STREAM, 0), offset=offset) for offset, row in enumerate(rows)]
+    logs = {0: [Batch(10 * row.offset, 0, row.offset, row.offset + 1, entries_of([row])) for row in own]}
+    expected = sequential(flow.parameters, logs, retention=Retention(100))
+    logs[0].insert(
+        10, logs[0][9]._replace(begin=10, entries=logs[0][9].entries.take(np.arange(0)), floor=Floor(9, 0, 12345))
+    )
+    cluster = Cluster(flow, logs, np.random.default_rng(1))
+    cluster.run()
+    assert answers_by_position(cluster.decided, logs) == expected
+
+
+def text_of(generator: np.random.Generator, parameters: Parameters) -> int:
+    return int.from_bytes(generator.bytes(parameters.bits // 8), "little")
+
+
+def size_of(cluster: Cluster) -> int:
+    """Bytes of all operators' state."""
+    states = cluster.snapshot.states.values()
+    return sum(len(name) + len(content) for state in states for name, content in state.items())
+
+
+def flowing(generator: np.random.Generator, parameters: Parameters, begin: int, texts: list[int]) -> Batch:
+    """50 documents in half a second: a fifth are copies of recent texts, and an eighth pages that came before."""
+    rows = []
+    for offset in range(begin, begin + 50):
+        is_copy = texts and generator.random() < 0.2
+        text = texts[int(generator.integers(len(texts)))] if is_copy else text_of(generator, parameters)
+        texts[:] = [*texts[-799:], text]
+        page = offset - int(generator.integers(1_000)) if generator.random() < 0.125 else offset
+        rows.append(Row(offset, text, Source(STREAM, 0), time_ms=1_000 + 10 * offset, id=f"page {page}"))
+    return Batch(10 * (begin + 50), 0, begin, begin + 50, entries_of(rows, parameters.bits))
+
+
+@pytest.mark.parametrize("retention", first_of(Retention(1_000), Retention(None, 10_000)))
+def test_the_state_stays_as_it_is_while_documents_flow(retention: Retention) -> None:
+    parameters, generator = with_insert(SCHEMES["minhash"], "root"), np.random.default_rng(5)
+    flow = Dataflow(parameters, shards=4, slot_ms=100, band_bits=10, retained=Retained(retention, 2_000), updates=True)
+    sizes, cluster, texts = list[int](), Cluster(flow, {0: []}, generator, reads=0.0), list[int]()
+    for begin in range(0, 20_000, 2_000):
+        cluster.logs[0] += [flowing(generator, parameters, at, texts) for at in range(begin, begin + 2_000, 50)]
+        cluster = Cluster(flow, cluster.logs, generator, since=cluster.taken(), reads=0.0)
+        cluster.run()
+        sizes.append(size_of(cluster))
+    # From 4,000 documents on, 1,000 of which count.
+    assert max(sizes[2:]) < 1.2 * min(sizes[2:])
