@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from index.matching.frame import FrameRule
     from index.matching.root import RootRule
     from index.session import Guard, Longer, Recrawl, Retention
+    from index.storage.bases import BaseName, base_of, stream_above
     from index.storage.data_file import DATA_FILE
     from index.storage.documents import Document
     from index.storage.file.lock_file import Writer, writer_of
@@ -58,6 +59,7 @@ __all__ = [
     "NO_NUMBER",
     "RATIO_MAX",
     "Applied",
+    "BaseName",
     "Decided",
     "Decisions",
     "Document",
@@ -87,6 +89,7 @@ __all__ = [
     "Verdict",
     "WatchedHosts",
     "Writer",
+    "base_of",
     "errors",
     "minhash",
     "naming_originals",
@@ -95,12 +98,14 @@ __all__ = [
     "room_of",
     "second_look",
     "standing_for_themselves",
+    "stream_above",
     "writer_of",
 ]
 
 _MODULES = {"errors": "index.errors", "minhash": "index.matching.minhash", "second_look": "index.matching.second_look"}
 _HOMES = (
     "index.entry",
+    "index.storage.bases",
     "index.storage.data_file",
     "index.storage.file.lock_file",
     "index.storage.room",

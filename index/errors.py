@@ -31,6 +31,11 @@ class Difference(NamedTuple):
 class ParametersDifferError(NeardupIndexError):
     """The index on disk has other parameters than requested."""
 
+    way_out = (
+        "Use the stored settings, rebuild the index with these (streamer index rebuild DIRECTORY), or begin a new one in "
+        "another directory (index.directory)."
+    )
+
     def __init__(self, where: str, differences: Sequence[Difference]) -> None:
         """`where` names the index in the message."""
         self.where, self.differences = where, differences
@@ -39,10 +44,18 @@ class ParametersDifferError(NeardupIndexError):
             f"The index in {where} was built with other settings:",
             *(f"  {each}" for each in differences),
             *(["Thresholds may be stricter than the stored ones, not looser."] if thresholds else []),
-            "Use the stored settings, rebuild the index with these (streamer index rebuild DIRECTORY), or begin a new one in "
-            "another directory (index.directory).",
+            self.way_out,
         ]
         super().__init__("\n".join(lines))
+
+
+class BaseDiffersError(ParametersDifferError):
+    """A base set has other parameters than the index above it."""
+
+    way_out = (
+        "A base set must have the settings, and the fingerprint key, of the index that looks into it: use those of the set for "
+        "a new index in another directory, which takes its key over, or leave the set out."
+    )
 
 
 class StateDiffersError(NeardupIndexError):

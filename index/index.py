@@ -5,7 +5,6 @@ nothing, and deciding the batch again gives the same verdicts.
 """
 
 import os
-import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from index import sets
+from index.below import below as below_index
 from index.decide import admit, check, find, forget, give_back, near, restore
 from index.decide.find import Decided, EntryState
 from index.decide.forget import ignored
@@ -28,15 +29,16 @@ from index.lsm.lookup import lookup_of
 from index.lsm.tree import Tree
 from index.matching.frame import without_frames
 from index.matching.host_sketch import host_keys
-from index.session import Guard, Longer, OpenIndex, ReadSession, Recrawl, Retention
-from index.storage import documents, sources
+from index.session import Guard, Longer, OpenIndex, Recrawl, Retention
+from index.storage import sources
+from index.storage.bases import base_of
 from index.storage.counters import Statistics, statistics_of
 from index.storage.data_file import DATA_FILE
 from index.storage.documents import Document
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import HOSTS_KEY, Table, unpack_hosts
 from index.storage.parameters import Parameters
-from index.storage.stamp import SECRET_BYTES, identified, secret_of, stamped
+from index.storage.stamp import identified, stamped
 from index.storage.store import Store, Transaction
 from index.stories import fold, listing
 from index.stories.listing import Story
@@ -120,6 +122,7 @@ class Index(AbstractContextManager["Index"]):
         longer: Longer | None = None,
         stories: bool = False,
         secret: bytes | None = None,
+        bases: Sequence[Path] = (),
     ) -> Self:
         """Open the index in `directory`, or create one if there is none.
 
@@ -134,8 +137,9 @@ class Index(AbstractContextManager["Index"]):
         longer             None: a document may be a duplicate however much longer it is
         stories            count roots with their duplicates, also those in the log; only with insert = "root"
         secret             16 bytes for a new index, from the index whose entries it will hold
+        bases              folders of base sets, indexes with the same parameters that are only read. A new index has their secret
 
-        Raises ParametersDifferError, FormatUnknownError, IndexMissingError, AlreadyOpenError, IndexInUseError,
+        Raises ParametersDifferError, BaseDiffersError, FormatUnknownError, IndexMissingError, AlreadyOpenError, IndexInUseError,
         IndexDamagedError, IndexFullError.
         """
         if parameters is None and not read_only:
@@ -150,21 +154,19 @@ class Index(AbstractContextManager["Index"]):
         with ExitStack() as on_failure:
             on_failure.callback(store.close)
             where = os.fspath(directory)
-            if callable(parameters):
-                kept = secret_of(store, where, None if read_only else secret or secrets.token_bytes(SECRET_BYTES))
-                parameters = parameters(kept)
-            else:
-                kept = secret_of(store, where, secret)
+            below = below_index(bases, lambda folder: cls.open(folder, None, read_only=True, sizes=sizes)._opened)
+            on_failure.callback(below.close)
+            parameters, kept = below.asked(store, parameters, secret, where, read_only=read_only)
             if guard.suspects and parameters is not None and parameters.insert == "unique":
                 raise ValueError('suspects enter the index, which insert = "unique" does not allow')
             stored = stamped(store, parameters, where)
             # Every batch reads the numbers of forgotten documents by key alone, so a walk verifies their values here.
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
-            identity = identified(store, where)
             tree, ids = Tree(stored, sizes), IdTable(sizes)
             named_hosts: set[int] | None = set() if stories else None
-            policies = retention, guard, recrawl, equal_reasons, longer, named_hosts
-            opened = OpenIndex(directory, identity, store, tree, ids, stored, *policies)
+            base_sets = below.sets(store, stored, read_only=read_only)
+            policies = retention, guard, recrawl, equal_reasons, longer, named_hosts, base_sets
+            opened = OpenIndex(directory, identified(store, where), store, tree, ids, stored, *policies)
             if not read_only:
                 # Load the newest entries now, without the writer lock, so the first batch does not wait for them.
                 opened.read(lambda session: (session.tree, session.ids))
@@ -178,6 +180,8 @@ class Index(AbstractContextManager["Index"]):
         """Close the files; further calls do nothing."""
         self._turn.give_back()
         self._stories_turn.give_back()
+        for base in self._opened.bases:
+            base.opened.store.close()
         self._opened.store.close()
 
     def __exit__(self, *error: object) -> None:
@@ -323,12 +327,16 @@ class Index(AbstractContextManager["Index"]):
         return self._opened.store.read(sources.applied)
 
     def streams(self, name: str) -> list[str]:
-        """Streams with this name, oldest first. Reads all streams: for start-up only."""
-        return [stream for stream, stream_name in self.stream_names().items() if stream_name == name]
+        """Streams with this name, oldest first, without those of bases. Reads all streams: for start-up only."""
+        names = self.stream_names().items()
+        return [stream for stream, stream_name in names if stream_name == name and base_of(stream) is None]
 
     def stream_names(self) -> dict[str, str]:
-        """Name of every known stream, oldest first; "" for a stream without `begin`. Reads all streams."""
-        return dict(self._opened.store.read(sources.named_streams))
+        """Name of every known stream, oldest first; "" for a stream without `begin`. Reads all streams.
+
+        Those of bases are among them: `base_of` says which, and their names begin with the set's.
+        """
+        return self._opened.read(sets.stream_names)
 
     def query(
         self, fingerprints: npt.NDArray[np.uint64], distance_max: int | None = None, limit: int = 10
@@ -348,16 +356,8 @@ class Index(AbstractContextManager["Index"]):
         self._require_fingerprints(fingerprints)
         lookup = lookup_of(without_frames(fingerprints, self.parameters.stored_words), self.parameters, radius)
 
-        def operation(session: ReadSession) -> list[list[Match]]:
-            matches = near.within(session, lookup, limit)
-            stored = documents.read(session.transaction, matches.numbers, session.words)
-            answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
-            columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())
-            for row, distance, number in zip(*columns, strict=True):
-                answer[row].append(Match(stored[number], distance))
-            return answer
-
-        return self._opened.read(operation)
+        found = self._opened.read(lambda session: near.queried(session, lookup, limit))
+        return [[Match(*match) for match in row] for row in found]
 
     def judged(self, entries: Entries, distance_max: int | None = None, limit: int = 10) -> list[list[Judged]]:
         """Entries near each document, nearest and earliest first, and why each makes it a duplicate or not; writes nothing.
@@ -375,16 +375,8 @@ class Index(AbstractContextManager["Index"]):
         """Earliest equal EXACT entry of each fingerprint, uint64 [m, words]; writes nothing."""
         self._require_fingerprints(fingerprints)
 
-        def operation(session: ReadSession) -> list[Match | None]:
-            rows, numbers = documents.equals(session.visibility, without_frames(fingerprints, session.words))
-            stored = documents.read(session.transaction, numbers, session.words)
-            answer: list[Match | None] = [None] * len(fingerprints)
-            # Ascending numbers: the earliest entry comes last here, and stays.
-            for row, number in reversed(list(zip(rows.tolist(), numbers.tolist(), strict=True))):
-                answer[row] = Match(stored[number], 0)
-            return answer
-
-        return self._opened.read(operation)
+        found = self._opened.read(lambda session: near.equal(session, fingerprints))
+        return [None if document is None else Match(document, 0) for document in found]
 
     def _require_fingerprints(self, fingerprints: npt.NDArray[np.uint64]) -> None:
         if fingerprints.ndim != 2 or fingerprints.shape[1] != self.parameters.words:
@@ -393,7 +385,7 @@ class Index(AbstractContextManager["Index"]):
     def documents(self, numbers: Sequence[int]) -> list[Document | None]:
         """Documents with these numbers, in order; None for an unknown number or an expired document."""
         asked = np.array(numbers, dtype=np.uint64)
-        stored = self._opened.read(lambda session: documents.read(session.transaction, asked, session.words))
+        stored = self._opened.read(lambda session: sets.read(session, asked))
         return [stored.get(number) for number in numbers]
 
     def forget(
@@ -403,8 +395,7 @@ class Index(AbstractContextManager["Index"]):
 
         Verdicts stay: the journal still answers for every position, and still names a forgotten original. Unless
         insert = "unique", an original takes along its duplicates, which requires a scan of all later documents.
-        `progress` receives the number of documents examined so far. With `dry_run` nothing changes. Raises IndexFullError,
-        IndexDamagedError.
+        `progress` gets the count of documents examined. With `dry_run` nothing changes. Raises IndexFullError, IndexDamagedError.
         """
         return forget.forget(self._opened, frozenset(ids), progress, dry_run=dry_run)
 
@@ -415,7 +406,11 @@ class Index(AbstractContextManager["Index"]):
 
         It scans all documents, and removes them in several transactions. A killed call goes on by another one.
         """
-        return forget.forget_streams(self._opened, frozenset(streams), progress, dry_run=dry_run)
+        return forget.forget_all(self._opened, forget.from_streams(frozenset(streams)), progress, dry_run=dry_run)
+
+    def forget_names(self, prefix: str, progress: Callable[[int], None] = ignored, *, dry_run: bool = False) -> int:
+        """Remove all documents whose id begins with `prefix` (not empty), as `forget_streams` does; returns how many."""
+        return forget.forget_all(self._opened, forget.with_names(prefix), progress, dry_run=dry_run)
 
     def find(self, ids: Collection[str]) -> list[Document]:
         """Documents with one of these ids, oldest first, even if forgotten, or expired and still in the log."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree
 from index.matching.host_sketch import RECENT_DOCUMENTS, HostLimits
 from index.matching.minhash import DISTANCE_UNITS
+from index.storage.bases import BaseName
 from index.storage.counters import counters_of, put_counters
 from index.storage.layout import Counters
 from index.storage.parameters import Parameters
@@ -132,6 +133,32 @@ class Longer:
         return np.asarray(exceeds(lengths.astype(np.int64), originals.astype(np.int64), self.ten_thousandths))
 
 
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A base set: an index that is open for reading below another one.
+
+    first  number that its first document has in the index above, as `storage.bases` says
+
+    >>> opened.bases
+    ()
+    """
+
+    name: BaseName
+    first: int
+    opened: "OpenIndex"
+
+
+class BelowSession(NamedTuple):
+    """A base set with its snapshot in a session.
+
+    >>> opened.read(lambda session: session.bases)
+    ()
+    """
+
+    base: Base
+    session: "ReadSession"
+
+
 class ReadSession:
     """Snapshot of an index. Tree and ids load on first use, so operations on tables alone do not wait for them.
 
@@ -139,10 +166,13 @@ class ReadSession:
     (1, 0)
     """
 
-    def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
+    def __init__(self, transaction: Transaction, opened: "OpenIndex", bases: tuple["BelowSession", ...] = ()) -> None:
         """Use `OpenIndex.read`."""
         self.transaction = transaction
         self.opened = opened
+        self.bases = bases
+        self.streams_of_bases: dict[int, str] = {}
+        """Streams of bases by the numbers that they have in this session."""
         self.parameters = opened.parameters
         self.words = opened.parameters.stored_words
         self.longer = opened.longer
@@ -177,9 +207,9 @@ class WriteSession(ReadSession):
     False
     """
 
-    def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
+    def __init__(self, transaction: Transaction, opened: "OpenIndex", bases: tuple["BelowSession", ...] = ()) -> None:
         """Use `OpenIndex.write`."""
-        super().__init__(transaction, opened)
+        super().__init__(transaction, opened, bases)
         # Both follow other processes before this session's first write.
         _ = self.tree, self.ids
         self._counters_stored = self.counters
@@ -204,6 +234,7 @@ class OpenIndex:
     tree, ids      this process's views of all entries and ids
     equal_reasons, longer  as in `Index.open`
     named_hosts    hosts that the file names for stories, by digest; None: the index counts no stories
+    bases          base sets below it
 
     >>> opened.read(lambda session: session.counters.journal_rows), opened.write(lambda session: session.words)
     (0, 1)
@@ -221,6 +252,7 @@ class OpenIndex:
     equal_reasons: Mapping[int, int]
     longer: Longer | None
     named_hosts: set[int] | None
+    bases: tuple[Base, ...] = ()
 
     def __post_init__(self) -> None:
         if self.named_hosts is not None and self.parameters.insert != "root":
@@ -231,18 +263,31 @@ class OpenIndex:
 
         Pages that writers free meanwhile are not reused: the file grows by about 1 KB per admitted document.
         """
-        return self.store.read(lambda transaction: operation(ReadSession(transaction, self)))
+        return self.store.read(
+            lambda transaction: self._above_bases(lambda bases: operation(ReadSession(transaction, self, bases)))
+        )
 
     def write(self, operation: Callable[[WriteSession], Result]) -> Result:
         """Run `operation` in one synced write transaction, possibly twice. Raises IndexFullError, IndexDamagedError."""
 
-        def within(transaction: Transaction) -> Result:
-            session = WriteSession(transaction, self)
+        def within(transaction: Transaction, bases: tuple[BelowSession, ...]) -> Result:
+            session = WriteSession(transaction, self, bases)
             result = operation(session)
             session.end()
             return result
 
-        return self.store.write(within, self.committed)
+        return self.store.write(
+            lambda transaction: self._above_bases(lambda bases: within(transaction, bases)), self.committed
+        )
+
+    def _above_bases(
+        self, operation: Callable[[tuple[BelowSession, ...]], Result], bases: tuple[BelowSession, ...] = ()
+    ) -> Result:
+        """Run `operation` with a snapshot of every base."""
+        if len(bases) == len(self.bases):
+            return operation(bases)
+        base = self.bases[len(bases)]
+        return base.opened.read(lambda session: self._above_bases(operation, (*bases, BelowSession(base, session))))
 
     def committed(self) -> None:
         """Keep what a committed transaction added to the views."""

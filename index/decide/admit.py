@@ -106,7 +106,7 @@ def decisions(
     ids: list[str | None] = [None] * count
     positions: list[Position | None] = [None] * count
     origins = batch.origins.values()
-    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins})
+    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins}) | session.streams_of_bases
     keys = {(origin.stream, origin.partition) for origin in origins}
     named = {(stream, partition): Source(streams[stream], partition) for stream, partition in keys}
     for row, (id_, stream, partition, offset) in batch.origins.items():

@@ -9,10 +9,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from index import sets
 from index.entry import NO_NUMBER, Entries, Kind, Verdict, naming_originals
 from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
+from index.storage.bases import are_own
 from index.storage.journal import JournaledDecisions
 from index.storage.layout import LOG_KEY, Filing, Table, pack_fingerprints, pack_numbers
 from index.storage.log import Origin
@@ -155,11 +157,10 @@ def origins_of(
     numbers, first_number, former = outcome.named[rows], np.uint64(outcome.first_number), outcome.former
     if former:
         numbers[[row in former for row in rows]] = NO_NUMBER
-    by_number: dict[int, Origin] = documents.origins(
-        session.transaction, numbers[numbers < first_number], session.words
-    )
+    in_sets = (numbers < first_number) | (~are_own(numbers) & (numbers != NO_NUMBER))
+    by_number = sets.origins(session, numbers[in_sets])
     # First number 10, rows 0 and 2 enter: number 11 is row 2.
-    in_batch = np.unique(numbers[(numbers >= first_number) & (numbers != NO_NUMBER)])
+    in_batch = np.unique(numbers[(numbers >= first_number) & are_own(numbers)])
     entered = np.flatnonzero(outcome.entering)[(in_batch - first_number).astype(np.int64)]
     by_number.update(zip(in_batch.tolist(), row_origins(entered), strict=True))
     if not former:

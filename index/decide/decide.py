@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index import sets
 from index.decide.gather import gather
 from index.decide.load import Loaded, load
 from index.decide.prepare import Prepared
@@ -21,7 +22,7 @@ from index.entry import NO_DISTANCE, Entries, Kind, Verdict
 from index.kernels.judge import NONE
 from index.kernels.meet import Chains, chains_of
 from index.kernels.walk import NO_ORIGIN, Candidates, Outcomes, walk
-from index.matching.outcome import Outcome
+from index.matching.outcome import ROW_ORDER, Outcome
 from index.session import ReadSession
 from index.storage import documents
 from index.versions.by_id import versions_by_id
@@ -127,7 +128,7 @@ def _outcome(session: ReadSession, outcomes: Outcomes, loaded: Loaded, versions:
         outcomes.distances,
         outcomes.entering,
         session.counters.next_number,
-        loaded.documents.order[outcomes.named],
+        _numbered(session, loaded.documents.order[outcomes.named]),
         former,
         outcomes.marks,
         outcomes.returns,
@@ -135,6 +136,11 @@ def _outcome(session: ReadSession, outcomes: Outcomes, loaded: Loaded, versions:
         ratios,
         equal_texts,
     )
+
+
+def _numbered(session: ReadSession, orders: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Numbers of documents in these orders, uint64 [n]; rows of the batch stay as they are."""
+    return np.where(orders < np.uint64(ROW_ORDER), sets.orders(session, orders), orders) if session.bases else orders
 
 
 def _without_current(outcomes: Outcomes) -> list[tuple[int, int]]:

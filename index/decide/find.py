@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index import sets
 from index.entry import NO_DISTANCE, Kind, Position, Source, Verdict, naming_originals
 from index.matching.host_sketch import host_keys
 from index.session import ReadSession
@@ -87,7 +88,7 @@ def decided_at(session: ReadSession, positions: Sequence[Position]) -> list[Deci
 def standings(session: ReadSession, asked: Sequence[int]) -> list[EntryState]:
     """Implementation of `Index.standings`."""
     numbers, visibility = np.array(asked, np.uint64), session.visibility
-    columns = visibility.are_retired(numbers), visibility.visible(numbers)
+    columns = visibility.are_retired(numbers), sets.visible(session, numbers)
     return [
         # Forgotten entries are invisible too, so that test comes first.
         EntryState.FORGOTTEN if forgotten else EntryState.COUNTS if visible else EntryState.EXPIRED

@@ -14,6 +14,7 @@ from index.decide.retire import remove
 from index.entry import Source, given_back_source
 from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, log
+from index.storage.bases import are_own
 from index.storage.documents import Document
 from index.storage.sources import known_number
 from index.stories import fold as stories
@@ -57,6 +58,17 @@ def from_streams(streams: Collection[str]) -> Chooser:
     return chosen
 
 
+def with_names(prefix: str) -> Chooser:
+    """Choose documents whose id begins so. Raises ValueError for an empty prefix."""
+    if not prefix:
+        raise ValueError("an empty prefix would be that of all documents")
+
+    def chosen(_session: ReadSession, batch: log.Batch) -> Flags:
+        return np.array([id_.startswith(prefix) for id_ in batch.ids(batch.entered())], np.bool_)
+
+    return chosen
+
+
 class Scan:
     """Scans the documents from a number on, portion by portion, for chosen ones and the duplicates of chosen originals.
 
@@ -86,7 +98,9 @@ class Scan:
                 self._is_original = grown
             # Documents 5, 6, 7 with roots 5, 5, 7, and 5 asked for: 6 goes too.
             self._is_original[numbers[asked & (roots == numbers)]] = True
-            chosen = asked | self._is_original[roots]
+            own = are_own(roots)
+            chosen = asked.copy()
+            chosen[own] |= self._is_original[roots[own]]
             self._columns.append((numbers[chosen], roots[chosen], asked[chosen]))
             self.next_number = batch.end_number
         return self.next_number > begin
@@ -128,11 +142,11 @@ def forget(
     return opened.write(lambda session: _removed(session, found(session)))
 
 
-def forget_streams(
-    opened: OpenIndex, streams: Collection[str], progress: Callable[[int], None] = ignored, *, dry_run: bool = False
+def forget_all(
+    opened: OpenIndex, chooser: Chooser, progress: Callable[[int], None] = ignored, *, dry_run: bool = False
 ) -> int:
-    """Implementation of `Index.forget_streams`."""
-    scan = Scan(from_streams(streams))
+    """Implementation of `Index.forget_streams` and `Index.forget_names`."""
+    scan = Scan(chooser)
     _scan_ahead(opened, scan, progress)
     if dry_run:
         return opened.read(lambda session: int(session.visibility.visible(scan.leaving(session)).sum()))

@@ -42,7 +42,20 @@ def nothing_gathered(count: int) -> Gathered:
 
 
 def gather(session: ReadSession, chunk: Prepared, *, by_look: bool = True) -> Gathered:
-    """Candidates in the index for prepared rows; by_look: without those that the second look refuses."""
+    """Candidates in the index and its base sets for prepared rows; by_look: without those that the second look refuses."""
+    found = _gathered(session, chunk, by_look=by_look)
+    for base, below in session.bases:
+        more = _gathered(below, chunk, by_look=by_look)
+        rows, numbers = (
+            np.concatenate(each)
+            for each in ((found.rows, more.rows), (found.numbers, more.numbers + np.uint64(base.first)))
+        )
+        order = np.argsort(rows, kind="stable")
+        found = Gathered(rows[order], numbers[order], found.compared + more.compared, found.equal | more.equal)
+    return found
+
+
+def _gathered(session: ReadSession, chunk: Prepared, *, by_look: bool) -> Gathered:
     near, exact, entries = chunk.near, chunk.exact, chunk.entries
     parts, compared = [no_matches()], np.zeros(len(entries), np.int64)
     equal = np.zeros(len(entries), np.bool_)

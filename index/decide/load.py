@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index import sets
 from index.entry import Entries, Verdict
 from index.kernels.checksums import text_digests
 from index.kernels.judge import NONE, Documents
@@ -52,15 +53,15 @@ class Loaded(NamedTuple):
 def load(session: ReadSession, entries: Entries, numbers: npt.NDArray[np.uint64], *, with_ids: bool) -> Loaded:
     """Columns of these rows, and of indexed documents, uint64 [k], with their roots; with_ids: whether ids are compared."""
     named = ascending(numbers)
-    stored = log.documents(session.transaction, named, session.words)
+    stored = sets.stored(session, named)
     named, roots = named[stored.there], stored.rows["number"][stored.there].astype(np.uint64)
-    parts = [stored if len(named) == len(stored.there) else log.documents(session.transaction, named, session.words)]
+    parts = [stored if len(named) == len(stored.there) else sets.stored(session, named)]
     others = ascending(roots[~are_among(named, roots)])
     if len(others):
-        parts.append(log.documents(session.transaction, others, session.words))
+        parts.append(sets.stored(session, others))
         others, parts[1] = others[parts[1].there], parts[1]
         if len(others) < len(parts[1].there):
-            parts[1] = log.documents(session.transaction, others, session.words)
+            parts[1] = sets.stored(session, others)
     numbers = np.concatenate([named, others])
     loaded = Loaded(_columns(session, entries, numbers, parts, with_ids=with_ids), numbers, np.argsort(numbers))
     _set_roots(loaded, len(entries), np.concatenate([roots, others]))
@@ -77,7 +78,7 @@ def _columns(
     session: ReadSession,
     entries: Entries,
     numbers: npt.NDArray[np.uint64],
-    parts: list[log.Documents],
+    parts: list[sets.Stored],
     *,
     with_ids: bool,
 ) -> Documents:
@@ -89,13 +90,13 @@ def _columns(
         ids = digests_of_texts([*entries.ids, *(id_ for part in parts for id_ in part.ids)])
     digests = np.stack([rows["text"], rows["substance"]], axis=1).astype(np.uint64)
     return Documents(
-        order=np.concatenate([np.arange(ROW_ORDER, ROW_ORDER + count, dtype=np.uint64), numbers]),
+        order=np.concatenate([np.arange(ROW_ORDER, ROW_ORDER + count, dtype=np.uint64), sets.orders(session, numbers)]),
         fingerprints=np.concatenate([entries.fingerprints, *(part.fingerprints for part in parts)]),
         looks=np.concatenate([entries.look_rows, *(part.looks(look_bytes) for part in parts)]),
         kinds=np.concatenate([entries.kinds, rows["kind"]]),
         roots=np.arange(count + len(numbers)),
         delivered=np.concatenate([np.ones(count, np.bool_), rows["verdict"] != Verdict.DUPLICATE]),
-        lost=np.concatenate([np.zeros(count, np.bool_), ~session.visibility.visible(numbers)]),
+        lost=np.concatenate([np.zeros(count, np.bool_), ~sets.visible(session, numbers)]),
         lengths=np.concatenate([entries.letters, codec.unpack_lengths(rows["length"])]).astype(np.int64),
         ids=ids,
         hosts=np.concatenate([log.host_digests(entries), rows["host"]]).astype(np.uint32),

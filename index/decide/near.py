@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index import sets
 from index.decide.gather import gather
 from index.decide.load import load
 from index.decide.prepare import prepared_whole, stored_form
@@ -15,6 +16,7 @@ from index.frames.hosts import with_frames
 from index.kernels.judge import NONE, Reason, judge_pairs
 from index.lsm.lookup import NearLookup, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
+from index.matching.frame import without_frames
 from index.session import ReadSession
 from index.storage import documents
 from index.storage.documents import Document
@@ -44,6 +46,28 @@ def within(session: ReadSession, lookup: NearLookup, limit: int) -> Matches:
         visible = matches.take(session.visibility.visible(matches.numbers))
         found = nearest(joined([found, visible]), limit)
     return found
+
+
+def queried(session: ReadSession, lookup: NearLookup, limit: int) -> list[list[tuple[Document, int]]]:
+    """Implementation of `Index.query`: entries with their distances, by row of the look-up."""
+    matches = within(session, lookup, limit)
+    stored = documents.read(session.transaction, matches.numbers, session.words)
+    answer: list[list[tuple[Document, int]]] = [[] for _ in range(len(lookup))]
+    columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())
+    for row, distance, number in zip(*columns, strict=True):
+        answer[row].append((stored[number], distance))
+    return answer
+
+
+def equal(session: ReadSession, fingerprints: npt.NDArray[np.uint64]) -> list[Document | None]:
+    """Implementation of `Index.query_exact`."""
+    rows, numbers = documents.equals(session.visibility, without_frames(fingerprints, session.words))
+    stored = documents.read(session.transaction, numbers, session.words)
+    answer: list[Document | None] = [None] * len(fingerprints)
+    # Ascending numbers: the earliest entry comes last here, and stays.
+    for row, number in reversed(list(zip(rows.tolist(), numbers.tolist(), strict=True))):
+        answer[row] = stored[number]
+    return answer
 
 
 def judged(session: ReadSession, entries: Entries, distance_max: int, limit: int) -> list[list[Judged]]:
@@ -77,7 +101,7 @@ def _nearest(
     reasons, _, distances, _, root_distances = columns
     answer: list[list[Judged]] = [[] for _ in range(count)]
     order = np.lexsort((numbers, distances, rows))
-    stored, taken = documents.read(session.transaction, numbers, session.words), set[tuple[int, int]]()
+    stored, taken = sets.read(session, numbers), set[tuple[int, int]]()
     for place in order.tolist():
         row, number = int(rows[place]), int(numbers[place])
         if len(answer[row]) < limit and number in stored and (row, number) not in taken:

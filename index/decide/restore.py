@@ -25,6 +25,7 @@ from index.matching.host_sketch import host_keys
 from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
+from index.storage.bases import position_below
 from index.storage.layout import Filing
 from index.storage.log import Origin
 from index.storage.parameters import Parameters
@@ -202,7 +203,13 @@ def numbers_at(
     if own:
         return numbers
     there = documents.origins(transaction, numbers[numbers != NO_NUMBER], words)
-    return np.array([number if number in there else int(NO_NUMBER) for number in numbers.tolist()], np.uint64)
+    numbers = np.array([number if number in there else int(NO_NUMBER) for number in numbers.tolist()], np.uint64)
+    for base, below in session.bases:
+        asked_below = [position_below(base.name.identity, position) for position in positions]
+        if any(asked_below):
+            found = numbers_at(below, asked_below)
+            numbers = np.where(found == NO_NUMBER, numbers, found + np.uint64(base.first))
+    return numbers
 
 
 class _Named(NamedTuple):

@@ -34,8 +34,8 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
                "given back"                        -> given-back documents, ascending by hash: XXH3 of the id
                                                       <u64, document number <u64; missing before the first
                "giving back"                       -> key of the batch in log whose delivery is unsettled; or missing
-               "stories"                           -> key in log from which on batches are not in stories yet; missing before
-                                                      the first
+               "bases"                         -> JSON [identity, ..]: the base sets it has met; or missing
+               "stories"                           -> key in log from which on batches are not in stories yet; or missing
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
     stream_numbers  stream text                    -> stream number >u32
     applied    stream >u32, partition >u32         -> applied offset <u64, mark
@@ -81,8 +81,8 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
     host_names digest of the host >u32             -> name text
 
 Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE, EXTENDS, ADDS or GIVEN_BACK row is its own, that of another its original's.
-Documents are numbered as they enter, and numbers never repeat. The rows of a batch that entered (their filing is not NOTHING)
-have consecutive numbers. A duplicate's batch names the original too, so the verdict can be replayed when the original is gone.
+Documents are numbered as they enter, and numbers never repeat; those from 2^62 on are of base sets (see `bases`). The rows of
+a batch that entered (filing is not NOTHING) have consecutive numbers. A duplicate's batch names the original too, for replays.
 
 Journal: a source's runs never overlap. A run covers its source's rows in its batch, from its first offset to its last.
 
@@ -178,6 +178,7 @@ IDS_KEY = b"ids"
 GIVEN_BACK_KEY = b"given back"
 GIVING_BACK_KEY = b"giving back"
 STORIES_KEY = b"stories"
+BASES_KEY = b"bases"
 
 HOST_GROUPS = 16
 """Groups of hosts: the 4 high bits of a host's key."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from index import sets
 from index.entry import NO_NUMBER, Kind, Verdict, naming_originals, standing_for_themselves
 from index.session import ReadSession
 from index.storage import log, scan
@@ -84,7 +85,7 @@ class LogCheck:
     """
 
     def __init__(self, session: ReadSession, documents: Documents, finding: Finding) -> None:
-        self._transaction = session.transaction
+        self._session, self._transaction = session, session.transaction
         self._parameters = session.parameters
         self._documents, self._finding = documents, finding
         self._visibility = session.visibility
@@ -184,7 +185,7 @@ class LogCheck:
         if len(non_roots):
             stored = log.documents(self._transaction, named[non_roots], self._parameters.stored_words)
             is_root[non_roots] = ~self._visibility.visible(stored.rows["number"].astype(np.uint64))
-        right = known & (is_root | ~there)
+        right = known & (is_root | ~there) | sets.are_named(self._session, named)
         for row, number in zip(duplicates[~right].tolist(), named[~right].tolist(), strict=True):
             self._finding.note([f"{_where(batch, row)} names document {number}, which is no original"])
 

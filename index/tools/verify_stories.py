@@ -6,6 +6,7 @@ import numpy as np
 
 from index.session import ReadSession
 from index.storage import log
+from index.storage.bases import are_own
 from index.storage.layout import LOG_KEY, STORIES_KEY, Table, unpack_numbers
 from index.stories import rows
 from index.stories.fold import joins_of, recounted
@@ -37,6 +38,8 @@ def stories(session: ReadSession, batches: Iterable[log.Batch]) -> Finding:
         )
     for batch in batches if counted == LOG_KEY.pack(*session.counters[:2]) else ():
         roots = np.unique(joins_of(session, batch)["root"])
+        # A document of a base set has no story here.
+        roots = roots[are_own(roots)]
         roots = roots[(roots >= np.uint64(expired_below)) & ~np.isin(roots, numbers)]
         roots = roots[session.visibility.visible(roots)]
         finding.note(f"the duplicates of document {number} are in no story" for number in roots.tolist())

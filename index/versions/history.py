@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index import sets
 from index.entry import NO_NUMBER, Entries, Kind, standing_for_themselves
 from index.kernels.versions import STRANGERS_MAX
 from index.lsm.id_table import Hits
@@ -199,7 +200,7 @@ def _histories(session: ReadSession, keys: Sequence[Key], found: Hits) -> list[H
         some, numbers = rows[at], rows["number"][at].astype(np.uint64)
         own, documents = _documents(session, numbers, [keys[key] for key in asked[at].tolist()])
         records = (some[name].tolist() for name in ("number", "text", "substance", "returns", "strangers", "offset"))
-        visible, delivered = session.visibility.visible(numbers).tolist(), documents[["text", "substance"]].tolist()
+        visible, delivered = sets.visible(session, numbers).tolist(), documents[["text", "substance"]].tolist()
         return list(map(Version, *records, sources[at].tolist(), visible, own.tolist(), delivered))
 
     distinct, begins = np.unique(asked, return_index=True)
@@ -241,7 +242,7 @@ def _documents(
     session: ReadSession, numbers: npt.NDArray[np.uint64], keys: Sequence[Key]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.void]]:
     """Whether each document, uint64 [n], is an original with its key, bool [n]; and their rows in the log."""
-    stored = log.documents(session.transaction, numbers, session.words)
+    stored = sets.stored(session, numbers)
     own_keys = zip(stored.ids, stored.rows["host"].tolist(), strict=True)
     own = np.fromiter(map(eq, own_keys, keys), np.bool_, len(numbers))
     return own & stored.there & standing_for_themselves(stored.rows["verdict"]), stored.rows

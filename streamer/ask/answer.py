@@ -22,6 +22,7 @@ class Answer:
     length_ratio       the document's length divided by the original's
     new_share          estimated share of its text that the original lacks, if the index measures it
     original_position  name/partition/offset
+    base               name of the base set that has the original
     detail             what is wrong with a dead letter, for people
     replayed           whether an earlier call decided this position
     """
@@ -37,6 +38,7 @@ class Answer:
     new_share: float | None = None
     original_id: str | None = None
     original_position: str | None = None
+    base: str | None = None
     detail: str | None = None
     replayed: bool = False
 

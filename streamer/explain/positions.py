@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from index import Position, Source
+from index import Position, Source, base_of
 from streamer.records.route import position_text as position_text
 from streamer.transports.transport import NO_TIMESTAMP_MS
 
@@ -35,7 +35,7 @@ def positions_of(text: str, names: Mapping[str, str], *, over_files: bool = Fals
         name, partition, offset = match[1], 0, int(match[2]) - 1
     else:
         return []
-    streams = [stream for stream, of_stream in names.items() if name in (of_stream, stream)]
+    streams = [stream for stream, of_stream in names.items() if name in (of_stream, stream) and base_of(stream) is None]
     return [Position(Source(stream, partition), offset) for stream in reversed(streams)]
 
 

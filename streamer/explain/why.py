@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from index import Decided, EntryState, Index, Kind, Position, Verdict
+from index import Decided, EntryState, Index, Kind, Position, Verdict, base_of
 from streamer.explain.explanation import Answer, Explanation, Link, Near, likeness_of
 from streamer.explain.near import query_of, resembling
 from streamer.explain.positions import position_text, positions_of
@@ -119,6 +119,9 @@ def _chain(index: Index, decided: Decided) -> tuple[Link, ...]:
 
 
 def _link(index: Index, id_: str, position: Position, where: str, decided: Decided | None, role: str) -> Link:
+    if (base := base_of(position.source.stream)) is not None:
+        note = f"is an entry of the base set {base.name}"
+        return Link(id_, position, where, NO_TIMESTAMP_MS, None, note=note, role=role)
     if decided is None:
         note = "its decision has left the index, so it has expired"
         return Link(id_, position, where, NO_TIMESTAMP_MS, None, note=note, role=role)

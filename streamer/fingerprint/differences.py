@@ -46,7 +46,7 @@ def by_settings(problem: ParametersDifferError, scheme: str) -> ParametersDiffer
         if each.name not in following:
             named = _named(each, is_minhash=is_minhash)
             told.setdefault(named.name, named)
-    return ParametersDifferError(problem.where, tuple(told.values()) or problem.differences)
+    return type(problem)(problem.where, tuple(told.values()) or problem.differences)
 
 
 def _named(each: Difference, *, is_minhash: bool) -> Difference:

@@ -65,6 +65,11 @@ def refusals(settings: Settings, *, seeding: bool = False) -> list[str]:
             "host.",
         ),
         (
+            bool(index.base),
+            "index.base: Flink's tasks look into no index on a disk: an entry there would have to be in their state. Leave it "
+            "out, or decide on one host.",
+        ),
+        (
             seeding and index.entries_max is not None,
             "index.entries_max: a seed does not tell how old its entries are. Leave it out, or let the job replay the "
             "fingerprints.",

@@ -20,6 +20,7 @@ from index import (
     Match,
     Parameters,
     Source,
+    base_of,
     errors,
     minhash,
     plain_source,
@@ -81,11 +82,11 @@ def open_to_forget(settings: Settings, *, dry_run: bool) -> Index:
 
 
 def source_names(index: Index) -> dict[str, str]:
-    """Names of all inputs by stream, without the streams of what was given back."""
+    """Names of all inputs by stream, without the streams of what was given back and of base sets."""
     return {
         stream: name
         for stream, name in index.stream_names().items()
-        if plain_source(Source(stream, 0)).stream == stream
+        if plain_source(Source(stream, 0)).stream == stream and base_of(stream) is None
     }
 
 

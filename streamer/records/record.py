@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from index import Source, Verdict
+from index import Source, Verdict, base_of
 
 Header = tuple[str, bytes | None]
 Headers = tuple[Header, ...]
@@ -122,6 +122,12 @@ class Decision:
     relation: str | None = None
     length: float | None = None
     new: float | None = None
+
+    @property
+    def base(self) -> str | None:
+        """Name of the base set that has the original; None for one of the index itself."""
+        base = None if self.original_stream is None else base_of(self.original_stream)
+        return None if base is None else base.name
 
 
 @dataclass(slots=True)

@@ -36,6 +36,7 @@ NEW = "neardup.new"
 ORIGINAL_ID = "neardup.original.id"
 ORIGINAL_POSITION = "neardup.original.position"
 ORIGINAL_STREAM = "neardup.original.stream"
+BASE = "neardup.base"
 
 REPLAYED = "neardup.replayed"
 REPLAYED_STREAM = "neardup.replayed.stream"
@@ -304,7 +305,8 @@ _OF_ARCHIVE = re.compile(
 def verdict_line(outgoing: Outgoing) -> bytes:
     r"""One JSON object without a line break: source, line (from 1), id, verdict, original, distance, reason.
 
-    `original` is an id; id, original and distance may be null. A duplicate adds `original_source` and `original_line`.
+    `original` is an id; id, original and distance may be null. A duplicate adds `original_source` and `original_line`, and
+    `base` if they are those of a base set.
     By similarity, distance is null, and `similarity` is added; then `relation`, `length` and `new`, as far as known. A dead
     letter may have `detail`. In shadow mode a duplicate has `shadow`, the avoided output. A page of an archive has `url`, since
     its id names a record. Non-UTF-8 bytes in a file's name appear as \xNN.
@@ -323,6 +325,8 @@ def verdict_line(outgoing: Outgoing) -> bytes:
     if decision.original_position is not None:
         line["original_source"], _, offset = decision.original_position.rsplit("/", 2)
         line["original_line"] = int(offset) + 1
+    if (base := decision.base) is not None:
+        line["base"] = base
     line["distance"] = decision.distance
     line["reason"] = decision.reason
     if decision.similarity is not None:
@@ -382,6 +386,8 @@ def _gained(record: Record, decision: Decision, position: Header, stream: Header
             gained.append((ORIGINAL_POSITION, _bytes(decision.original_position)))
         if decision.original_stream is not None:
             gained.append((ORIGINAL_STREAM, _bytes(decision.original_stream)))
+            if (base := decision.base) is not None:
+                gained.append((BASE, _bytes(base)))
         if decision.distance is not None:
             gained.append(_short_header(DISTANCE, decision.distance))
         if decision.similarity is not None:

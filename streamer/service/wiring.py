@@ -16,6 +16,7 @@ from streamer.records.decode import Decoder
 from streamer.records.first_look import MissingHosts
 from streamer.records.reason import EQUAL_REASONS, recrawl_by
 from streamer.records.route import Router
+from streamer.service.base_sets import base_folders
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.index_steps import ByIndex
 from streamer.service.loop import Listener, Loop
@@ -52,7 +53,7 @@ def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[In
         made.append(schemes.scheme_for(settings, schemes.key_for(settings, secret)))
         return schemes.parameters_for(settings, made[0].stamp())
 
-    return _open(settings, parameters, read_only=read_only), made[0]
+    return _open(settings, parameters, read_only=read_only), made[-1]
 
 
 def _open(
@@ -70,6 +71,7 @@ def _open(
             longer=schemes.longer_of(settings.index),
             stories=settings.topics.stories is not None,
             equal_reasons=EQUAL_REASONS,
+            bases=base_folders(settings.index),
         )
 
 

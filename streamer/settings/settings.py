@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, model_validator
 
@@ -67,6 +67,10 @@ class Index(Section):
 
     directory: File = Path("index-data")
     """Folder of the index; one index serves many workers of one host."""
+    base: list[Annotated[File, Field(title="folders")]] = Field([])
+    """Base sets: folders of other indexes, by the same settings of the method and the same key, which are only read. What
+    resembles an entry there is a duplicate of it. A new index takes over their key.
+    """
     distance_max: int = Field(DISTANCES["none"], ge=0, le=7)
     """SimHash: near-duplicates differ in at most this many bits, and a second look must agree. A restart applies a smaller
     value. With fingerprint.second_look = "metadata" it follows from the section second_look.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import xxhash
 
-from index import Position, Source, Verdict
+from index import Position, Source, Verdict, base_of
 from streamer.delivered.table import ELSEWHERE, Delivered, Table
 from streamer.records.reason import SAME, Reason, label
 from streamer.records.record import Destination, Headers, Record
@@ -186,6 +186,8 @@ class Reading:
     def _absence(self, position: Position) -> tuple[str, str] | None:
         """Why a position may lack its record, in words for its output and for an original; None: it may not."""
         source, offset = position
+        if (base := base_of(source.stream)) is not None:
+            return f"outputs of the base set {base.name}", f"originals in the base set {base.name}"
         if source.stream not in self.extent.names and source.stream in self.streams:
             strange = self.extent.strange_input(self.streams[source.stream])
             return f"outputs of {strange}", f"originals in {strange}"

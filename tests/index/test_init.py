@@ -14,7 +14,7 @@ PUBLIC = {
     "Reason", "Longer", "Match", "Parameters", "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule",
     "Source", "EntryState", "Verdict", "Named", "Story", "Turn", "WatchedHosts", "errors", "minhash",
     "naming_originals", "plain_source", "second_look", "standing_for_themselves", "Writer", "writer_of",
-    "Room", "nearest_existing", "room_of",
+    "Room", "nearest_existing", "room_of", "BaseName", "base_of", "stream_above",
 }  # fmt: skip
 
 HATCHES = {
@@ -54,7 +54,8 @@ def test_an_open_index_has_no_hatches() -> None:
     assert not HATCHES & set(vars(index.Index))
     assert {name for name in vars(index.Index) if not name.startswith("_")} == {
         "open", "close", "require_open",
-        "admit", "restore", "query", "query_exact", "documents", "find", "decided", "forget", "forget_streams", "statistics",
+        "admit", "restore", "query", "query_exact", "documents", "find", "decided", "statistics",
+        "forget", "forget_names", "forget_streams",
         "begin", "begin_all", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
         "watched_hosts", "check", "decided_at", "standings", "states_at", "newest_near", "judged",
         "give_back", "are_given_back", "undelivered", "settle",

@@ -95,6 +95,14 @@ def everything(index: Index) -> tuple[object, ...]:
     )
 
 
+def made(folder: Path, rows: list[Row], parameters: Parameters | None = None, **options: Any) -> str:
+    """Let an index in this folder admit rows of ONE; returns its identity."""
+    with opened(folder, parameters, **options) as index:
+        index.begin(ONE, "pages.jsonl", 0)
+        index.admit(entries_of(rows), ends_of(rows))
+        return index.identity
+
+
 def inspected(index: Index, operation: Callable[[Transaction], Result]) -> Result:
     """What an operation finds in the tables of one moment."""
     return internals_of(index).read(lambda session: operation(session.transaction))

@@ -611,6 +611,8 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     unreadable = replace(record(None), lost=Lost(3, "damaged"))
     offsets = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.UNREADABLE)), unreadable).headers)
     duplicate |= {"neardup.offsets": offsets["neardup.offsets"]}
+    in_a_base = replace(explained(DUPLICATE), original_stream="base:6a7ab8be707cd088/last-year:stream")
+    duplicate |= {"neardup.base": texts(sent(in_a_base).headers)["neardup.base"]}
     duplicate |= {"neardup.shadow": texts(in_shadow(explained(DUPLICATE)).headers)["neardup.shadow"]}
     (by_settings,) = Router(**TASK, settings_digest="5d1c07ab").route([record()], [explained(DUPLICATE)])
     duplicate |= {"neardup.settings": texts(by_settings.headers)["neardup.settings"]}

@@ -1,0 +1,96 @@
+"""What a base set costs a document: batches decided without it and with it, by turns in one run.
+
+Loads random fingerprints, all unique, into a base and fewer into two live indexes. Then each batch is decided in the live
+index that has no base and, as often, in the one above the base. No document resembles another, which is the worst case:
+a document that a base drops never enters.
+
+    python -m bench.base --entries 1000000 --live 100000 --scheme minhash|simhash64|simhash128 [--batches 40] [--json]
+"""
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import orjson
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from bench.conditions import machine
+from bench.index import CHOSEN, MAP_BYTES_MAX, SOURCE, Stream, chosen, loaded
+from index.index import Index
+from index.storage.parameters import Parameters
+from index.tools import compile_kernels
+
+
+def _opened(directory: Path, parameters: Parameters, bases: tuple[Path, ...] = ()) -> Index:
+    return Index.open(directory, parameters, map_bytes_max=MAP_BYTES_MAX, bases=bases)
+
+
+def _admitted(index: Index, stream: Stream, rows: int) -> tuple[float, float]:
+    """Seconds for one batch, by the clock and by the processor."""
+    batch = stream.batch(rows)
+    began, began_processor = time.perf_counter(), time.process_time()
+    decisions = index.admit(batch, {SOURCE: int(batch.offsets[-1]) + 1})
+    assert not decisions.replayed.any()
+    return time.perf_counter() - began, time.process_time() - began_processor
+
+
+def measured(folder: Path, parameters: Parameters, entries: int, live: int, batches: int, rows: int) -> dict[str, Any]:
+    """Microseconds a document without and with a base, the median of the batches, and what the base adds in each turn."""
+    with Progress(console=Console(stderr=True)) as progress:
+        for name, count in (("base", entries), ("alone", live), ("above", live)):
+            with _opened(folder / name, parameters) as index:
+                loaded(index, Stream(parameters), count, progress)
+    stream, seconds = Stream(parameters), np.zeros((batches, 2, 2))
+    stream.batch(max(entries, live))
+    with (
+        _opened(folder / "alone", parameters) as alone,
+        _opened(folder / "above", parameters, (folder / "base",)) as above,
+    ):
+        for turn in range(-5, batches):
+            pairs = [_admitted(index, stream, rows) for index in ((alone, above) if turn % 2 else (above, alone))]
+            if turn >= 0:
+                seconds[turn] = pairs if turn % 2 else pairs[::-1]
+    micros = 1e6 * seconds / rows
+    clock, processor = micros[:, :, 0], micros[:, :, 1]
+    added = np.percentile(processor[:, 1] - processor[:, 0], [25, 50, 75])
+    return {
+        "entries": entries,
+        "live_entries": live,
+        "rows": rows,
+        "without_microseconds": float(np.median(processor[:, 0])),
+        "with_microseconds": float(np.median(processor[:, 1])),
+        "added_microseconds": [round(float(each), 2) for each in added],
+        "added_by_the_clock": round(float(np.median(clock[:, 1] - clock[:, 0])), 2),
+    }
+
+
+@click.command(help=__doc__)
+@click.option("--entries", default=1_000_000, show_default=True, type=click.IntRange(1))
+@click.option("--live", default=100_000, show_default=True, type=click.IntRange(1))
+@click.option("--scheme", default="minhash", show_default=True, type=click.Choice(sorted(CHOSEN)))
+@click.option("--batches", default=40, show_default=True, type=click.IntRange(1))
+@click.option("--rows", default=4_000, show_default=True, type=click.IntRange(1))
+@click.option("--json", "as_json", is_flag=True)
+def main(entries: int, live: int, scheme: str, batches: int, rows: int, *, as_json: bool) -> None:
+    compile_kernels()
+    parameters = chosen(scheme, None, None, None)
+    with tempfile.TemporaryDirectory() as folder:
+        figures = {"scheme": scheme, **measured(Path(folder), parameters, entries, live, batches, rows)}
+    if as_json:
+        click.echo(orjson.dumps(figures | {"machine": machine()}, option=orjson.OPT_INDENT_2).decode())
+        return
+    table = Table(title=f"A base of {entries:,} entries, {scheme}: processor time a document")
+    for name in ("without (us)", "with (us)", "added, quartiles (us)", "added by the clock (us)"):
+        table.add_column(name)
+    columns = f"{figures['without_microseconds']:.2f}", f"{figures['with_microseconds']:.2f}"
+    table.add_row(*columns, " / ".join(map(str, figures["added_microseconds"])), str(figures["added_by_the_clock"]))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
