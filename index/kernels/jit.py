@@ -87,10 +87,15 @@ class _InnerCompiler(compiler.CompilerBase):
 @cache
 def source_stamp(path: str) -> str:
     """Digest of all sources whose code a kernel in this file may contain: the file, and this package."""
-    digest = hashlib.sha256(Path(path).read_bytes())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.read_bytes())
+    digest = _package_digest().copy()
+    digest.update(Path(path).read_bytes())
     return digest.hexdigest()
+
+
+@cache
+def _package_digest() -> "hashlib._Hash":
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources))
 
 
 class _SourcesStamp:

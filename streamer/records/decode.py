@@ -120,12 +120,11 @@ class Decoder:
         self._text_pointer = pointers[0]
         hosts = preset.host if settings.host is None else (settings.host,)
         self._has_scopes = settings.scope is not None
-        self._fields = [_parts(pointer) for pointer in (*pointers, settings.scope, *hosts)]
+        self._fields = [_parts(pointer) for pointer in (*pointers, settings.scope, preset.kind, *hosts)]
         # No object has a key that is None.
         self._keys = [parts[0] if parts else None for parts in self._fields]
         self._are_keys = all(parts is None or len(parts) == 1 for parts in self._fields)
         self._metadata = [_parts(pointer) for pointer in settings.metadata or ()]
-        self._kind = _parts(preset.kind)
         self._plain: type[str] = PlainText if preset.kind_is_sure else CalledPlain
 
     def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
@@ -184,7 +183,7 @@ class Decoder:
         except orjson.JSONDecodeError as error:
             tree = _any_tree(value, error)
         found = self._named(tree)
-        if any(map(_may_be_rounded, (found.id, found.time, found.scope, *found.metadata))):
+        if found.may_be_rounded():
             with suppress(RecursionError):
                 found = self._named(any_json.exact(_ESCAPE.sub(_repair, value)))
         identity = None if found.id is None else _identity(found.id)
@@ -193,26 +192,30 @@ class Decoder:
         if type(found.text) is not str:
             raise self._no_text(tree, found.text, name)
         moment_ms = None if found.time is None else time_ms(found.time)
-        host = next(
-            (known for each in found.hosts if each is not None and (known := self._host_of(each)) is not None), None
-        )
-        if host is None and identity is not None and "://" in (url := bounded_id(identity)):
-            host = self._host_of(url)
+        host = self._host(found.hosts, identity)
         return Document(
             name or record.position,
-            self._typed(found.text, tree),
+            found.text if found.kind is None else self._typed(found.text, found.kind),
             found.title if type(found.title) is str else "",
             record.timestamp_ms if moment_ms is None else moment_ms,
             host if host is None or scope is None else within(scope, host),
-            _keywords(found.metadata),
+            _keywords(found.metadata) if found.metadata else (),
             identity is not None,
             reprlib.repr(found.time)[:_EXAMPLE_CHARACTERS] if moment_ms is None and found.time not in _NO_TIMES else "",
             scope,
         )
 
-    def _typed(self, text: str, tree: Any) -> str:
+    def _host(self, named: list[Any], identity: str | None) -> str | None:
+        """Host of the first field that names one, else of a URL as id."""
+        for each in named:
+            if each is not None and (host := self._host_of(each)) is not None:
+                return host
+        if identity is not None and "://" in identity and "://" in (url := bounded_id(identity)):
+            return self._host_of(url)
+        return None
+
+    def _typed(self, text: str, kind: Any) -> str:
         """The text as the type that its record names."""
-        kind = _resolve(tree, self._kind)
         if type(kind) is list and kind:
             kind = kind[0]
         if type(kind) is not str:
@@ -225,13 +228,14 @@ class Decoder:
         # Most fields are keys of an object: one step each.
         at_top = self._are_keys and type(tree) is dict
         values = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
-        text, title, field_id, time, scope, *hosts = values
+        text, title, field_id, time, scope, kind, *hosts = values
         if self._lists:
             text, title = (_joined(each) if type(each) is list else each for each in (text, title))
             field_id, time, scope, *hosts = (
                 (each[:1] or [None])[0] if type(each) is list else each for each in (field_id, time, scope, *hosts)
             )
-        return _Named(text, title, field_id, time, scope, hosts, [_resolve(tree, parts) for parts in self._metadata])
+        metadata = [_resolve(tree, parts) for parts in self._metadata] if self._metadata else []
+        return _Named(text, title, field_id, time, scope, kind, hosts, metadata)
 
     def _no_text(self, tree: Any, text: Any, identity: str | None) -> Undecodable:
         if text is not None:
@@ -248,6 +252,10 @@ class Decoder:
         return Undecodable(Reason.NO_TEXT, detail, identity)
 
 
+_EXACT = frozenset((str, int, bool, type(None)))
+"""Types whose values JSON's readers keep as they are."""
+
+
 class _Named(NamedTuple):
     """Values of a record as its JSON has them."""
 
@@ -256,8 +264,14 @@ class _Named(NamedTuple):
     id: Any
     time: Any
     scope: Any
+    kind: Any
     hosts: list[Any]
     metadata: list[Any]
+
+    def may_be_rounded(self) -> bool:
+        """Whether a number that names the document may have lost digits."""
+        named = (self.id, self.time, self.scope, *self.metadata)
+        return not _EXACT.issuperset(map(type, named)) and any(map(_may_be_rounded, named))
 
 
 def _may_be_rounded(value: Any, levels: int = _LEVELS_SHOWN) -> bool:

@@ -15,9 +15,8 @@ STOPPED    every resource is released
 Errors leave the loop as exceptions. It retries nothing: a fresh process replays from the journal.
 """
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import structlog
@@ -25,6 +24,7 @@ import structlog
 from index import Source
 from streamer.errors import DeliveryDoubtful
 from streamer.observe.batch_report import BatchReport, Stopwatch, report
+from streamer.observe.garbage import searched_seldom
 from streamer.records.record import Batch
 from streamer.records.relation import IN_BITS, Measure
 from streamer.service.pipeline import Work
@@ -34,11 +34,6 @@ from streamer.service.state import TRANSITIONS, State
 from streamer.transports.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
-
-OBJECTS_BETWEEN = 100_000
-"""New objects between garbage searches. A document makes some ten; reference counts free nearly all."""
-
-_SEARCHES_BETWEEN = (20, 20)
 
 
 class Listener(RestoringListener):
@@ -160,7 +155,7 @@ class Loop:
         """Walk batches until the input ends or `stop`. Raises the errors of transport, index and recovery."""
         self._listener.state(self.state)
         try:
-            with self._steps, gc_less_often():
+            with self._steps, searched_seldom():
                 self._transport.open()
                 while not self._stop_asked and self._walk():
                     self._listener.progress()
@@ -249,17 +244,3 @@ class Loop:
                 log.warning("records skipped that cannot be read", position=record.position, reason=record.lost.why)
                 self._listener.skipped(record.topic, record.source.partition, record.lost.offsets)
         self._listener.batch(report(work.batch, stopwatch, work.decisions, self._measure))
-
-
-@contextmanager
-def gc_less_often() -> Iterator[None]:
-    """Search for garbage a hundredth as often as usual.
-
-    Python's default searches a batch's objects repeatedly before their release: some 9 % of the time.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(OBJECTS_BETWEEN, *_SEARCHES_BETWEEN)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)

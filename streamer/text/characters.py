@@ -6,7 +6,7 @@ the definition itself (`_fold_by_definition`).
 
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -22,7 +22,7 @@ import xxhash
 from index.kernels.jit import cache_folder
 from streamer.text import character_kernels
 from streamer.text.character_kernels import COUNT_BITS, INTERACTS, MIXES, NONSTARTER, Tables
-from streamer.text.kept_tables import kept_tables
+from streamer.text.kept_tables import Arrays, kept_tables
 from streamer.text.look_alikes import look_alikes
 from streamer.text.same_letters import as_same_letters, same_letters, without_accents
 from streamer.text.unicode_forms import unicode_form
@@ -195,11 +195,15 @@ def _collapse(text: str) -> str:
 
 @cache
 def _tables() -> Tables:
-    """All tables, made by the first process with these sources and libraries."""
+    return Tables(**kept("characters", _make_tables))
+
+
+def kept(name: str, make: Callable[[], Arrays], *sources: str) -> Arrays:
+    """Tables of characters, made by the first process with these libraries, this package, and further source files."""
     versions = unicodedata.unidata_version, sys.version, regex.__version__, version("confusable_homoglyphs")
     # All sources of the package, as for machine code: a list of those that count would miss the next one.
-    made_of = (*versions, *sorted(Path(__file__).parent.glob("*.py")))
-    return Tables(**kept_tables(cache_folder(character_kernels.write), "characters", made_of, _make_tables))
+    made_of = (*versions, *sorted(Path(__file__).parent.glob("*.py")), *map(Path, sources))
+    return kept_tables(cache_folder(character_kernels.write), name, made_of, make)
 
 
 def _make_tables() -> dict[str, npt.NDArray[Any]]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import regex
 
 from index.kernels.jit import compiled, xxh3_64
-from streamer.text.characters import CODE_POINTS, Characters, Rule, decode, rule_table
+from streamer.text.characters import CODE_POINTS, Characters, Rule, decode, kept, rule_table
 
 LONG = 40
 KEPT, DRAWN = 16, 8
@@ -69,6 +69,10 @@ def without_accents(characters: Characters) -> Characters:
 
 @cache
 def _tables() -> _Tables:
+    return _Tables(**kept("compared", lambda: _make_tables()._asdict()))
+
+
+def _make_tables() -> _Tables:
     plain = np.arange(CODE_POINTS, dtype=np.uint32)
     for codepoint in _LETTERED_BLOCKS:
         character = chr(codepoint)

@@ -20,7 +20,7 @@ import regex
 from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.minhash import kernels
 from streamer.fingerprint.minhash.kernels import DROPPED, NARROW, WIDE
-from streamer.text.characters import CODE_POINTS, UNSPACED_SCRIPTS, Characters, Rule, decode, rule_table
+from streamer.text.characters import CODE_POINTS, UNSPACED_SCRIPTS, Characters, Rule, decode, kept, rule_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,10 @@ def shingle_characters(characters: Characters, wide_size: int, narrow_size: int,
 @cache
 def _kinds() -> npt.NDArray[np.uint8]:
     """DROPPED, NARROW or WIDE for every code point: uint8 [CODE_POINTS]."""
+    return kept("kinds", lambda: {"kinds": _make_kinds()}, __file__, kernels.__file__)["kinds"]
+
+
+def _make_kinds() -> npt.NDArray[np.uint8]:
     rules = rule_table()
     kinds = np.where((rules == Rule.SEPARATOR) | (rules == Rule.APOSTROPHE), DROPPED, NARROW).astype(np.uint8)
     taken = np.flatnonzero(kinds)

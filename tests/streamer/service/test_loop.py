@@ -1,8 +1,6 @@
 """The loop, crashed at every point: the outputs are those of an undisturbed run."""
 
-import gc
 import shutil
-import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +25,7 @@ from streamer.observe.batch_report import STEPS
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Headers, Lost, Outgoing, Record
 from streamer.service.index_steps import ByIndex
-from streamer.service.loop import OBJECTS_BETWEEN, Loop, gc_less_often
+from streamer.service.loop import Loop
 from streamer.service.pipeline import Prefetcher, Work
 from streamer.service.poison.trial import Trials, Tried
 from streamer.service.state import State
@@ -751,27 +749,3 @@ def raises(error: type[Exception]) -> Callable[..., NoReturn]:
         raise error
 
     return refuse
-
-
-# --- garbage ---
-
-
-class Held:
-    def __init__(self) -> None:
-        self.itself = self
-
-
-def test_garbage_is_searched_for_seldom_inside_and_as_before_afterwards() -> None:
-    before = gc.get_threshold()
-    with gc_less_often():
-        assert gc.get_threshold()[0] == OBJECTS_BETWEEN > before[0]
-    assert gc.get_threshold() == before
-
-
-def test_objects_that_hold_each_other_still_go_by_themselves() -> None:
-    with gc_less_often():
-        gone = weakref.ref(Held())
-        assert gone() is not None
-        others = [[number] for number in range(2 * OBJECTS_BETWEEN)]
-        assert gone() is None
-        assert len(others) == 2 * OBJECTS_BETWEEN

@@ -36,7 +36,7 @@ def test_tables_are_made_once_for_the_same_sources_and_versions(tmp_path: Path) 
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".tables"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "a value", "a shape", "no archive", "a folder"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "a value", "a shape", "no tables", "a folder"])
 def test_a_damaged_file_is_made_again(tmp_path: Path, damage: str) -> None:
     make = Maker()
     kept_tables(tmp_path, "letters", ("1",), make)
@@ -47,13 +47,13 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, damage: str) -> None:
         path.mkdir()
     else:
         values = whole.index(np.arange(5, dtype=np.uint32).tobytes())
-        shape = whole.index(b"(5,)")
+        shape = whole.index(b"[5]")
         damaged = {
             "cut": whole[:-40],
             "empty": b"",
             "a value": whole[: values + 4] + b"\x07" + whole[values + 5 :],
             "a shape": whole[: shape + 1] + b"4" + whole[shape + 2 :],
-            "no archive": b"no archive",
+            "no tables": b"no tables",
         }
         path.write_bytes(damaged[damage])
     assert is_made(kept_tables(tmp_path, "letters", ("1",), make))
