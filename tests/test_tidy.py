@@ -47,11 +47,11 @@ CODE_LINES_MAX = {
     "streamer/observe": 1133,
     "streamer/parts": 1356,
     "streamer/records": 1667,
-    "streamer/service": 2098,
+    "streamer/service": 2102,
     "streamer/settings": 891,
     "streamer/text": 1912,
     "streamer/transports": 5843,
-    "streamer/verification": 1231,
+    "streamer/verification": 1235,
     "streamer/what_if": 395,
     "streamer/workers": 640,
 }

@@ -153,7 +153,7 @@ def table(totals: Totals, out: Path) -> PlainTable:
         add(f"{words} in", "", str(out / f"{name}{totals.suffix}"))
     add("every verdict in", "", str(out / f"verdicts{totals.suffix}"))
     if totals.index is not None:
-        # Unless --index names it, it lies where the command runs, and the next --out there shares it.
+        # Without --index it lies in the working directory, and the next --out there shares it.
         add("compared with", "", f"all that the index {totals.index} holds")
     return rows
 
