@@ -57,7 +57,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 53_550, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 53_571, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -482,7 +482,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.comparison",
         "streamer.verification.findings",
         "streamer.verification.journal",
-        "streamer.verification.outputs",
         "streamer.verification.report",
         "streamer.verification.texts",
         "streamer.verification.uniques",
