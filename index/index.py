@@ -403,8 +403,7 @@ class Index(AbstractContextManager["Index"]):
 
         Verdicts stay: the journal still answers for every position, and still names a forgotten original. Unless
         insert = "unique", an original takes along its duplicates, which requires a scan of all later documents.
-        `progress` receives the number of documents examined so far. With `dry_run` nothing changes. Raises IndexFullError,
-        IndexDamagedError.
+        `progress` gets the count of documents examined. With `dry_run` nothing changes. Raises IndexFullError, IndexDamagedError.
         """
         return forget.forget(self._opened, frozenset(ids), progress, dry_run=dry_run)
 
@@ -415,7 +414,11 @@ class Index(AbstractContextManager["Index"]):
 
         It scans all documents, and removes them in several transactions. A killed call goes on by another one.
         """
-        return forget.forget_streams(self._opened, frozenset(streams), progress, dry_run=dry_run)
+        return forget.forget_all(self._opened, forget.from_streams(frozenset(streams)), progress, dry_run=dry_run)
+
+    def forget_names(self, prefix: str, progress: Callable[[int], None] = ignored, *, dry_run: bool = False) -> int:
+        """Remove all documents whose id begins with `prefix` (not empty), as `forget_streams` does; returns how many."""
+        return forget.forget_all(self._opened, forget.with_names(prefix), progress, dry_run=dry_run)
 
     def find(self, ids: Collection[str]) -> list[Document]:
         """Documents with one of these ids, oldest first, even if forgotten, or expired and still in the log."""

@@ -8,11 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from streamer.observe.garbage import begin_later
+from streamer.observe.garbage import leave_modules_alone
 from streamer.observe.standard_streams import open_standard_streams
 
 # Here and not in `main`: the processes that this one spawns import this module before all others.
-begin_later()
+leave_modules_alone()
 
 INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
 """The `index` that came with this package: its name is so plain that others may have one."""

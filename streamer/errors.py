@@ -67,6 +67,12 @@ class InputsUnread(InputUnreadable):
     """Files that are unreadable from some line on. All that could be read before and after is delivered."""
 
 
+class InputLost(StreamerError):
+    """A server does not give an input, or no more of it. A later run goes on."""
+
+    exit_code = os.EX_TEMPFAIL
+
+
 class OutputUnwritable(StreamerError):
     """An operator's command cannot write its output."""
 

@@ -19,9 +19,9 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
-    "index": 673,
+    "index": 675,
     "index/dataflow": 1509,
-    "index/decide": 1376,
+    "index/decide": 1382,
     "index/frames": 182,
     "index/kernels": 2016,
     "index/lsm": 901,
@@ -30,11 +30,11 @@ CODE_LINES_MAX = {
     "index/stories": 297,
     "index/tools": 1605,
     "index/versions": 233,
-    "streamer": 155,
+    "streamer": 157,
     "streamer/ask": 809,
     "streamer/audit": 474,
     "streamer/clusters": 288,
-    "streamer/cli": 1704,
+    "streamer/cli": 1752,
     "streamer/delivered": 154,
     "streamer/demo": 493,
     "streamer/doctor": 451,
@@ -44,20 +44,20 @@ CODE_LINES_MAX = {
     "streamer/flink": 572,
     "streamer/give_back": 425,
     "streamer/index_admin": 705,
-    "streamer/observe": 1133,
+    "streamer/observe": 1135,
     "streamer/parts": 1356,
     "streamer/records": 1667,
-    "streamer/service": 2102,
-    "streamer/settings": 891,
+    "streamer/service": 2105,
+    "streamer/settings": 892,
     "streamer/text": 1912,
-    "streamer/transports": 5843,
+    "streamer/transports": 6257,
     "streamer/verification": 1235,
     "streamer/what_if": 395,
     "streamer/workers": 640,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 53_571, "bench": 7_600, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 54_150, "bench": 7_600, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -97,6 +97,9 @@ ONLY_IMPORTERS = {
     "brotli": {"streamer.transports.files.http_body"},
     "fastavro": {"streamer.records.schemas"},
     "sqlite3": {"streamer.audit.store", "streamer.delivered.temporary"},
+    "fsspec": {"streamer.transports.files.store"},
+    "aiohttp": {"streamer.transports.files.store"},
+    "botocore": {"streamer.transports.files.store"},
     "pyarrow": {"streamer.transports.files.columns", "streamer.transports.files.parquet"},
     "chardetng_py": {"streamer.records.charsets"},
     "webencodings": {"streamer.records.charsets"},
@@ -447,7 +450,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/streamer/service/test_pipeline.py": ("streamer.fingerprint.documents",),
     "tests/streamer/service/test_loop.py": (
         "streamer.observe.batch_report",
-        "streamer.service.decision_notices",
         "streamer.service.index_steps",
         "streamer.service.outputs",
         "streamer.service.steps_ahead",

@@ -57,6 +57,17 @@ def from_streams(streams: Collection[str]) -> Chooser:
     return chosen
 
 
+def with_names(prefix: str) -> Chooser:
+    """Choose documents whose id begins so. Raises ValueError for an empty prefix."""
+    if not prefix:
+        raise ValueError("an empty prefix would be that of all documents")
+
+    def chosen(_session: ReadSession, batch: log.Batch) -> Flags:
+        return np.array([id_.startswith(prefix) for id_ in batch.ids(batch.entered())], np.bool_)
+
+    return chosen
+
+
 class Scan:
     """Scans the documents from a number on, portion by portion, for chosen ones and the duplicates of chosen originals.
 
@@ -128,11 +139,11 @@ def forget(
     return opened.write(lambda session: _removed(session, found(session)))
 
 
-def forget_streams(
-    opened: OpenIndex, streams: Collection[str], progress: Callable[[int], None] = ignored, *, dry_run: bool = False
+def forget_all(
+    opened: OpenIndex, chooser: Chooser, progress: Callable[[int], None] = ignored, *, dry_run: bool = False
 ) -> int:
-    """Implementation of `Index.forget_streams`."""
-    scan = Scan(from_streams(streams))
+    """Implementation of `Index.forget_streams` and `Index.forget_names`."""
+    scan = Scan(chooser)
     _scan_ahead(opened, scan, progress)
     if dry_run:
         return opened.read(lambda session: int(session.visibility.visible(scan.leaving(session)).sum()))

@@ -358,21 +358,24 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 @index_group.command("forget")
 @click.argument("ids", nargs=-1, metavar="[ID...]")
 @click.option("--source", metavar="NAME", help="All that one input delivered: a topic, or a file as in verdicts.")
+@click.option("--scope", help="All documents of one scope that have an id, if decode.scope is set.")
 @click.option("--dry-run", is_flag=True, help="Change nothing: show what would leave.")
 @options.settings_and_json
-def forget(settings: Settings, ids: Sequence[str], source: str | None, dry_run: bool) -> None:
-    """Remove documents by ID, or all of a --source, from the index.
+def forget(settings: Settings, ids: Sequence[str], source: str | None, scope: str | None, dry_run: bool) -> None:
+    """Remove documents by ID, or all of a --source or a --scope, from the index.
 
     Later near-duplicates of them are unique again; earlier verdicts stay. Unless index.insert = "unique", the duplicates of
     a removed original leave with it.
     """
-    if bool(ids) == (source is not None):
-        raise click.UsageError("give either IDs or --source")
+    if bool(ids) + (source is not None) + (scope is not None) != 1:
+        raise click.UsageError("give either IDs, --source or --scope")
     options.log_as_set(settings, "info")
-    if source is None:
-        _forget_ids(settings, ids, dry_run=dry_run)
-    else:
+    if source is not None:
         _forget_source(settings, source, dry_run=dry_run)
+    elif scope is not None:
+        _forget_scope(settings, scope, dry_run=dry_run)
+    else:
+        _forget_ids(settings, ids, dry_run=dry_run)
 
 
 def _forget_ids(settings: Settings, ids: Sequence[str], *, dry_run: bool) -> None:
@@ -419,6 +422,27 @@ def _forget_source(settings: Settings, source: str, *, dry_run: bool) -> None:
         structlog.get_logger(__name__).info("forgotten", source=source, streams=streams, documents=count)
     answer = {"source": source, "streams": streams, "forgotten": count, "dry_run": dry_run}
     show(answer, _counted(count, dry_run=dry_run))
+
+
+def _forget_scope(settings: Settings, scope: str, *, dry_run: bool) -> None:
+    import structlog
+
+    from streamer.index_admin import tables, tools
+    from streamer.records.names import scope_named, within
+
+    if settings.decode.scope is None:
+        raise SettingsError("--scope needs decode.scope, as the index was made: without it ids begin with no scope")
+    with (
+        tools.open_to_forget(settings, dry_run=dry_run) as index,
+        tables.progress_bar("searching documents", _entries(index)) as progress,
+    ):
+        count = index.forget_names(within(scope_named(scope), ""), progress, dry_run=dry_run)
+    if not dry_run:
+        structlog.get_logger(__name__).info("forgotten", scope=scope, documents=count)
+    show({"scope": scope, "forgotten": count, "dry_run": dry_run}, _counted(count, dry_run=dry_run))
+    if not count:
+        click.echo(f"no indexed document has an id in the scope {scope!r}", err=True)
+        sys.exit(EXIT_NO)
 
 
 def _counted(count: int, *, dry_run: bool) -> str:

@@ -27,7 +27,15 @@ from streamer.cli.sections import SectionedGroup
 from streamer.cli.templates import templates
 from streamer.cli.verify import verify
 from streamer.cli.why import stories, why
-from streamer.errors import EXIT_INTERRUPTED, InputUnreadable, MemoryTooSmall, NoDocuments, SettingsError, StreamerError
+from streamer.errors import (
+    EXIT_INTERRUPTED,
+    InputLost,
+    InputUnreadable,
+    MemoryTooSmall,
+    NoDocuments,
+    SettingsError,
+    StreamerError,
+)
 from streamer.explain.words import LANGUAGES, language_of
 from streamer.settings.parts import PARTS, Part
 from streamer.settings.settings import Settings, idle_line, locale_name, needs_hosts, without_use
@@ -358,6 +366,7 @@ def topics_produce(chosen: options.Chosen, files: Sequence[Path], topic: str | N
     settings = chosen.load()
     left_out: Counter[str] = Counter()
     complaints: list[str] = []
+    lost: list[InputLost] = []
 
     def remark(sentence: str) -> None:
         click.echo(f"streamer: {sentence}", err=True)
@@ -368,6 +377,10 @@ def topics_produce(chosen: options.Chosen, files: Sequence[Path], topic: str | N
                 yield from lines(file, left_out, remark)
             except InputUnreadable as error:
                 complaints.append(str(error))
+            except InputLost as error:
+                # The count says how many lines are in the topic, so that the rest can follow.
+                lost.append(error)
+                return
 
     count = produce(settings, topic or settings.topics.input, readable())
     click.echo(f"{count}\t{topic or settings.topics.input}")
@@ -375,6 +388,8 @@ def topics_produce(chosen: options.Chosen, files: Sequence[Path], topic: str | N
         click.echo(f"no documents: {left_out_in_words(left_out)}", err=True)
     if left_out[UNREADABLE]:
         complaints.append(f"{left_out[UNREADABLE]:,} damaged places in archives are left out.")
+    if lost:
+        raise lost[0]
     if complaints:
         raise InputUnreadable("\n".join(complaints))
 

@@ -13,8 +13,10 @@ import click
 from streamer.cli.outputs import AS_JSON
 from streamer.settings.presets import METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.settings import Settings, load
+from streamer.transports.files.remote import is_url
 
 if TYPE_CHECKING:
+    from streamer.transports.files.remote import Input
     from streamer.transports.output_log import OutputLog, Way
 
 Arguments = ParamSpec("Arguments")
@@ -28,20 +30,36 @@ class _Folder(click.Path):
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         if value == "":
             self.fail("the name of the folder is empty", parameter, context)
+        if is_url(value):
+            self.fail(f"{value} is a URL. Outputs and indexes stay on this machine: name a folder", parameter, context)
         return super().convert(value, parameter, context)
+
+
+class _Files(click.Path):
+    """A file, a folder, a glob or '-' as a path; a URL as it is."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        return value if is_url(value) else super().convert(value, parameter, context)
 
 
 FOLDER = _Folder(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
-FILE_OR_STREAM = click.Path(path_type=Path, allow_dash=True)
+FILE_OR_STREAM = _Files(path_type=Path, allow_dash=True)
 
 
-def _expanded(context: click.Context, _parameter: click.Parameter, files: tuple[Path, ...]) -> tuple[Path, ...]:
-    from streamer.transports.files.expand import NoInput, input_files
+def _expanded(
+    context: click.Context, _parameter: click.Parameter, files: tuple[Path | str, ...]
+) -> "tuple[Input, ...]":
+    from streamer.transports.files.expand import NoInput, input_files, remote_files
     from streamer.transports.files.needs import require_packages
 
     try:
-        expanded = tuple(file for given in files for file in input_files(given, context.params.get("out")))
+        out = context.params.get("out")
+        expanded: tuple[Input, ...] = tuple(
+            file
+            for given in files
+            for file in (remote_files(given) if isinstance(given, str) else input_files(given, out))
+        )
     except (NoInput, OSError) as error:
         raise click.BadParameter(str(error)) from error
     require_packages(expanded)

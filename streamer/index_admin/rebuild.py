@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import structlog
@@ -23,7 +22,8 @@ from streamer.service.restoring import Reentry, destinations_to_read
 from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
 from streamer.transports.files.formats import record_test
-from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at, records_of
+from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, proven, records_of
+from streamer.transports.files.remote import Input
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
 from streamer.transports.kafka.output_log import read_inputs
 from streamer.transports.kafka.topics import committed_offsets
@@ -44,7 +44,7 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild_from_files(
-    settings: Settings, files: Sequence[Path], running: Index | None, progress: Callable[[int], None]
+    settings: Settings, files: Sequence[Input], running: Index | None, progress: Callable[[int], None]
 ) -> Rebuilt:
     """Decide JSON Lines files' lines, in order, into the index of `settings`.
 
@@ -76,13 +76,13 @@ def rebuild_from_files(
     return Rebuilt(skipped + read, skipped)
 
 
-def _source_of(file: Path, index: Index, running: Index | None) -> Source:
+def _source_of(file: Input, index: Index, running: Index | None) -> Source:
     name = str(file)
     for stream in index.streams(name):
         return Source(stream, 0)
     applied = {} if running is None or file == STANDARD_INPUT else _applied_of(running, name)
-    digests = digests_at(file, [at.offset for at in applied.values()]) if applied else {}
-    same = [source for source, at in applied.items() if digests.get(at.offset) == at.mark]
+    agreeing = proven(file, applied.values()) if applied else set()
+    same = [source for source, at in applied.items() if at in agreeing]
     return same[-1] if same else Source(uuid.uuid4().hex, 0)
 
 
@@ -92,7 +92,7 @@ def _applied_of(running: Index, name: str) -> dict[Source, Applied]:
 
 
 def _skipped(reader: LineReader, applied: Applied) -> int:
-    count = reader.skip(applied.offset)
+    count = reader.go_to(applied.offset, {applied.mark})
     if count < applied.offset or (count and reader.digest() != applied.mark):
         raise InputChanged(
             f"{reader.name}: its first {applied.offset} lines are not those that the new index was begun with. Remove "

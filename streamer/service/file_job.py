@@ -28,6 +28,7 @@ from streamer.settings.settings import Recovery, Settings
 from streamer.transports.files.formats import array_hint, record_test
 from streamer.transports.files.line_reader import LineReader, records_of
 from streamer.transports.files.read_ahead import ReadAhead, is_archive
+from streamer.transports.files.remote import Input, Remote, size_of
 from streamer.transports.files.transport import FileTransport
 
 FILES_POLICY = Recovery(
@@ -99,7 +100,7 @@ def known_streams(index: Index, names: Collection[str]) -> dict[str, list[tuple[
     return known
 
 
-def require_documents(settings: Settings, path: Path, dead_letters_max: int | None) -> None:
+def require_documents(settings: Settings, path: Input, dead_letters_max: int | None) -> None:
     """Raise NoDocuments if too many of a file's first records are dead letters. A pipe is not looked at.
 
     dead_letters_max  among the first RECORDS; None: all but one of those there are
@@ -127,9 +128,14 @@ def require_documents(settings: Settings, path: Path, dead_letters_max: int | No
         )
 
 
+def _are_large_and_here(files: Sequence[Input]) -> bool:
+    """Whether copies of this process shall work on them. A process that asked a server has threads, which no copy may have."""
+    return not any(isinstance(file, Remote) for file in files) and sum(map(size_of, files)) >= START_BYTES
+
+
 def filter_files(
     settings: Settings,
-    files: Sequence[Path],
+    files: Sequence[Input],
     out: Path,
     console: Console,
     compression: str | None = None,
@@ -151,7 +157,7 @@ def filter_files(
         readers = processes if processes > 1 and any(map(is_archive, files)) else 0
         several = resources.enter_context(Processes(settings, processes, readers))
         with compile_first(settings):
-            if sum(path.stat().st_size for path in files if path.is_file()) >= START_BYTES:
+            if _are_large_and_here(files):
                 several.start()
             index, fingerprinter = open_with_scheme(settings)
         resources.enter_context(index)

@@ -42,6 +42,7 @@ _PACKAGES = {
     "html": ("trafilatura", "lxml", "lxml-html-clean"),
     "parquet": ("pyarrow",),
     "registry": ("fastavro",),
+    "remote": ("fsspec", "s3fs", "aiohttp"),
     "warc": ("warcio", "brotli"),
 }
 _NAME = re.compile(r"[A-Za-z0-9._-]+")

@@ -33,6 +33,7 @@ from tests.support.transport_worlds import (
     committed_records,
     deliver_all,
     go_on,
+    group_is_empty,
     impatient,
     only,
     patiently,
@@ -165,12 +166,6 @@ def test_3_a_member_that_was_dropped_delivers_nothing(
     with pytest.raises(DeliveryDoubtful, match="no member of the group any more"):
         deliver_all(transport, batch)
     assert unique_values(world.settings) == []
-
-
-def group_is_empty(settings: Settings) -> bool:
-    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
-        (group,) = admin.describe_groups([settings.kafka.group]).values()
-        return not group["members"]
 
 
 def test_3_a_batch_outlives_a_rebalance_that_leaves_its_partitions_where_they_are_and_no_other(

@@ -31,6 +31,7 @@ from tests.support.transport_worlds import (
     begin,
     committed_records,
     deliver_all,
+    group_is_empty,
     impatient,
     make_settings,
     only,
@@ -201,12 +202,6 @@ def test_3_a_member_that_was_dropped_delivers_nothing(
     careless.commit_transaction()
     careless.close()
     assert consumer.committed(partition) == 1
-
-
-def group_is_empty(settings: Settings) -> bool:
-    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
-        (group,) = admin.describe_groups([settings.kafka.group]).values()
-        return not group["members"]
 
 
 def test_3_the_worker_is_a_static_member(

@@ -3,7 +3,7 @@
 Whatever the tests of service and recovery find out with the broker in memory is worth as much as this suite.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -49,6 +49,16 @@ def numbered(count: int, first: int = 0) -> list[bytes]:
 
 def values(batch: Batch) -> list[bytes | None]:
     return [record.value for record in batch.records]
+
+
+def reading(
+    world: World, written: Sequence[Stored | bytes], offset: int | None = None, **chosen: int
+) -> tuple[Transport, Assigned]:
+    """A transport that reads what was written into a new input, and its sources. chosen: partitions and bounds of a batch."""
+    world.set_up(**chosen)
+    world.write(written)
+    transport = world.transport()
+    return transport, begin(transport, offset)
 
 
 def test_a_missing_topic_is_named_with_the_command_that_makes_it(world: World) -> None:
@@ -113,10 +123,7 @@ def test_records_of_a_source_come_in_offset_order_and_once(world: World) -> None
 
 
 def test_a_full_batch_at_hand_can_be_peeked_at_and_is_read_next(world: World) -> None:
-    world.set_up(records_max=5)
-    world.write(numbered(12))
-    transport = world.transport()
-    begin(transport)
+    transport, _ = reading(world, numbered(12), records_max=5)
     found = [read_batch(transport)]
     assert (upcoming := transport.peek()) is not None
     assert (upcoming.snapshot, values(upcoming)) == (None, numbered(5, 5))
@@ -131,10 +138,8 @@ def test_a_full_batch_at_hand_can_be_peeked_at_and_is_read_next(world: World) ->
 
 
 def test_what_was_peeked_at_is_forgotten_where_its_source_is_sought_anew(world: World) -> None:
-    world.set_up(records_max=3)
-    world.write(numbered(9))
-    transport = world.transport()
-    source = only(begin(transport))
+    transport, assigned = reading(world, numbered(9), records_max=3)
+    source = only(assigned)
     read_batch(transport)
     assert (upcoming := transport.peek()) is not None
     assert values(upcoming) == numbered(3, 3)
@@ -144,10 +149,8 @@ def test_what_was_peeked_at_is_forgotten_where_its_source_is_sought_anew(world: 
 
 @with_either_client
 def test_reading_begins_at_the_offset_that_seek_names(world: World) -> None:
-    world.set_up()
-    world.write(numbered(10))
-    transport = world.transport()
-    source = only(begin(transport, offset=6))
+    transport, assigned = reading(world, numbered(10), offset=6)
+    source = only(assigned)
     assert [record.offset for record in read_records(transport, 4)] == [6, 7, 8, 9]
     transport.seek(source, 8, None)
     assert [record.offset for record in read_records(transport, 2)] == [8, 9]
@@ -165,20 +168,15 @@ def test_an_empty_batch_comes_where_there_is_nothing_new(world: World) -> None:
 
 
 def test_nothing_is_committed_before_the_first_delivery(world: World) -> None:
-    world.set_up(partitions=2)
-    world.write(numbered(2))
-    transport = world.transport()
-    assigned = begin(transport)
+    transport, assigned = reading(world, numbered(2), partitions=2)
     read_batch(transport)
     assert transport.committed(assigned.sources) == dict.fromkeys(assigned.sources)
 
 
 @with_either_client
 def test_outputs_and_offsets_arrive_together(world: World) -> None:
-    world.set_up()
-    world.write(numbered(3))
-    transport = world.transport()
-    source = only(begin(transport))
+    transport, assigned = reading(world, numbered(3))
+    source = only(assigned)
     batch = read_batch(transport)
     destinations = [Destination.UNIQUE, Destination.DUPLICATE, Destination.DEAD_LETTER]
     transport.deliver(batch, [routed(record, to) for record, to in zip(batch.records, destinations, strict=True)])
@@ -189,10 +187,7 @@ def test_outputs_and_offsets_arrive_together(world: World) -> None:
 
 @with_either_client
 def test_a_successor_goes_on_where_the_last_delivery_ended(world: World) -> None:
-    world.set_up(records_max=4)
-    world.write(numbered(10))
-    first = world.transport()
-    begin(first)
+    first, _ = reading(world, numbered(10), records_max=4)
     batch = read_batch(first)
     first.deliver(batch, [routed(record) for record in batch.records])
     read_batch(first)
@@ -205,10 +200,8 @@ def test_a_successor_goes_on_where_the_last_delivery_ended(world: World) -> None
 
 @with_either_client
 def test_a_fenced_instance_delivers_nothing(world: World) -> None:
-    world.set_up()
-    world.write(numbered(2))
-    old = world.transport()
-    source = only(begin(old))
+    old, assigned = reading(world, numbered(2))
+    source = only(assigned)
     batch = read_batch(old)
     new = world.transport()
     new.open()
@@ -223,10 +216,7 @@ def test_a_fenced_instance_delivers_nothing(world: World) -> None:
 
 
 def test_a_transport_delivers_no_more_after_a_doubt(world: World) -> None:
-    world.set_up(records_max=1)
-    world.write(numbered(2))
-    old = world.transport()
-    begin(old)
+    old, _ = reading(world, numbered(2), records_max=1)
     batches = [read_batch(old), read_batch(old)]
     world.transport().open()
     for batch in batches:
@@ -236,10 +226,7 @@ def test_a_transport_delivers_no_more_after_a_doubt(world: World) -> None:
 
 
 def test_a_batch_without_proof_of_membership_is_refused(world: World) -> None:
-    world.set_up()
-    world.write(numbered(1))
-    transport = world.transport()
-    begin(transport)
+    transport, _ = reading(world, numbered(1))
     batch = read_batch(transport)
     with pytest.raises(DeliveryDoubtful):
         transport.deliver(Batch(batch.records, batch.ends), [routed(record) for record in batch.records])
@@ -332,10 +319,10 @@ def test_a_batch_is_bounded_by_records_and_by_bytes(world: World) -> None:
 
 @with_either_client
 def test_a_batch_that_does_not_fit_stays_in_order_behind_a_seek(world: World) -> None:
-    world.set_up(records_max=10, bytes_max=100)
-    world.write([bytes([65 + number]) * 60 for number in range(6)])
-    transport = world.transport()
-    source = only(begin(transport))
+    transport, assigned = reading(
+        world, [bytes([65 + number]) * 60 for number in range(6)], records_max=10, bytes_max=100
+    )
+    source = only(assigned)
     assert [record.offset for record in read_batch(transport).records] == [0]
     transport.seek(source, 4, None)
     assert [record.offset for record in read_records(transport, 2)] == [4, 5]
@@ -376,10 +363,7 @@ def read_proof(world: World, transport: Transport) -> object:
 
 @with_either_client
 def test_a_header_without_a_value_goes_out_with_an_empty_one_where_the_client_knows_no_other(world: World) -> None:
-    world.set_up()
-    world.write([b"document"])
-    transport = world.transport()
-    begin(transport)
+    transport, _ = reading(world, [b"document"])
     batch = read_batch(transport)
     transport.deliver(batch, [routed(record, headers=(("empty", None),)) for record in batch.records])
     (found,) = world.delivered(Destination.UNIQUE)
@@ -388,10 +372,7 @@ def test_a_header_without_a_value_goes_out_with_an_empty_one_where_the_client_kn
 
 
 def test_timestamps_far_ahead_are_taken_by_the_outputs(world: World) -> None:
-    world.set_up()
-    world.write([b"from the future"])
-    transport = world.transport()
-    begin(transport)
+    transport, _ = reading(world, [b"from the future"])
     batch = read_batch(transport)
     record = batch.records[0]
     far = type(record)(
@@ -450,10 +431,8 @@ def test_the_changelog_gives_delivered_records_back_as_they_were_read(world: Wor
 
 
 def test_the_changelog_leaves_out_what_was_never_committed(world: World) -> None:
-    world.set_up()
-    world.write(numbered(2))
-    old = world.transport()
-    source = only(begin(old))
+    old, assigned = reading(world, numbered(2))
+    source = only(assigned)
     batch = read_batch(old)
     new = world.transport()
     new.open()
@@ -464,20 +443,16 @@ def test_the_changelog_leaves_out_what_was_never_committed(world: World) -> None
 
 @with_either_client
 def test_a_start_can_be_committed_without_a_delivery(world: World) -> None:
-    world.set_up()
-    world.write(numbered(4))
-    transport = world.transport()
-    source = only(begin(transport))
+    transport, assigned = reading(world, numbered(4))
+    source = only(assigned)
     transport.commit_start({source: 2})
     assert transport.committed([source]) == {source: 2}
 
 
 @with_either_client
 def test_first_and_end_offsets_follow_retention(world: World) -> None:
-    world.set_up()
-    world.write(numbered(6))
-    transport = world.transport()
-    source = only(begin(transport))
+    transport, assigned = reading(world, numbered(6))
+    source = only(assigned)
     assert (transport.first_offsets([source]), transport.end_offsets([source])) == ({source: 0}, {source: 6})
     world.delete_before(4)
     assert (transport.first_offsets([source]), transport.end_offsets([source])) == ({source: 4}, {source: 6})
@@ -527,20 +502,16 @@ def test_what_was_delivered_is_known_until_a_start_before_it_is_committed(world:
 
 
 def test_a_committed_offset_that_names_no_index_is_whosever(world: World) -> None:
-    world.set_up()
-    world.write(numbered(3))
-    before = world.transport()
-    source = only(begin(before))
+    before, assigned = reading(world, numbered(3))
+    source = only(assigned)
     before.commit_start({source: 2})
     assert before.claims([source]) == {source: Claim(2, "", in_use=True, delivered=2)}
 
 
 @with_either_client
 def test_a_topic_made_anew_is_another_stream_without_committed_offsets(world: World) -> None:
-    world.set_up()
-    world.write(numbered(3))
-    first = world.transport()
-    old = only(begin(first))
+    first, assigned = reading(world, numbered(3))
+    old = only(assigned)
     batch = read_batch(first)
     first.deliver(batch, [routed(record) for record in batch.records])
     first.close()
@@ -559,10 +530,7 @@ def test_a_topic_made_anew_is_another_stream_without_committed_offsets(world: Wo
 
 
 def test_a_topic_made_anew_under_a_running_reader_ends_the_reading(world: World) -> None:
-    world.set_up()
-    world.write(numbered(3))
-    transport = world.transport()
-    begin(transport)
+    transport, _ = reading(world, numbered(3))
     read_records(transport, 3)
     world.make_input_anew()
     world.write(numbered(5))
@@ -579,10 +547,8 @@ def test_a_topic_made_anew_under_a_running_reader_ends_the_reading(world: World)
 
 @with_either_client
 def test_the_lag_counts_what_is_unread(world: World) -> None:
-    world.set_up(records_max=4)
-    world.write(numbered(10))
-    transport = world.transport()
-    source = only(begin(transport))
+    transport, assigned = reading(world, numbered(10), records_max=4)
+    source = only(assigned)
     read = len(read_batch(transport).records)
     assert transport.lags() == {source: 10 - read}
     while read < 10:

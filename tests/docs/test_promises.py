@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from deploy.crafted_line import crafted_line
-from deploy.made_up_site import LANGUAGES, Language, kept, reprints, site
+from deploy.made_up_site import LANGUAGES, Language, reprints
 from streamer import Filter, load_settings
 from streamer.evaluation.calibration import similarity
 from tests.support.command_line import run
@@ -30,30 +30,6 @@ def documents(prefix: str, texts: list[str]) -> list[dict[str, object]]:
         {"id": f"{prefix}-{number}", "url": f"https://{prefix}-{number}.example/", "text": text}
         for number, text in enumerate(texts)
     ]
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_one_article_on_many_hosts_is_one_story(opened: Filter, language: Language) -> None:
-    copies = reprints(language, 0.05, articles=1, hosts=40).texts
-    answers = opened.admit(documents("host", copies))
-    assert [answer.verdict for answer in answers] == ["unique"] + ["duplicate"] * 39
-    assert {answer.original_id for answer in answers[1:]} == {"host-0"}
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_site_keeps_its_pages_if_its_host_is_known(opened: Filter, language: Language) -> None:
-    crawled = site(language, 0.1, pages=120, copies=40)
-    of_one_host = [each | {"url": "https://site.example/"} for each in documents("page", crawled.texts)]
-    dropped = np.array([answer.verdict == "duplicate" for answer in opened.admit(of_one_host)])
-    outcome = kept(crawled.pages, dropped)
-    assert outcome.kept >= 112
-    assert outcome.matched >= 38
-    hostless = [
-        {"id": str(number), "text": text}
-        for number, text in enumerate(site(language, 0.1, pages=40, seed=5, copies=0).texts)
-    ]
-    # By some keys a page's estimate lies beyond the threshold to all before it.
-    assert 1 <= [answer.verdict for answer in opened.admit(hostless)].count("unique") <= 3
 
 
 def test_a_pasted_line_wipes_out_nothing(opened: Filter) -> None:

@@ -54,7 +54,8 @@ def test_an_open_index_has_no_hatches() -> None:
     assert not HATCHES & set(vars(index.Index))
     assert {name for name in vars(index.Index) if not name.startswith("_")} == {
         "open", "close", "require_open",
-        "admit", "restore", "query", "query_exact", "documents", "find", "decided", "forget", "forget_streams", "statistics",
+        "admit", "restore", "query", "query_exact", "documents", "find", "decided", "statistics",
+        "forget", "forget_names", "forget_streams",
         "begin", "begin_all", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
         "watched_hosts", "check", "decided_at", "standings", "states_at", "newest_near", "judged",
         "give_back", "are_given_back", "undelivered", "settle",

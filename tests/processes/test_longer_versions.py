@@ -1,11 +1,7 @@
-"""A whole text after its teaser is kept, and a shorter one after the whole is dropped: over files and Kafka, through kill -9."""
+"""A whole text after its teaser is kept, and a shorter one after the whole is dropped: over Kafka through kill -9."""
 
 import os
-import random
-import shutil
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import chain
@@ -17,19 +13,12 @@ import orjson
 import pytest
 
 from deploy.kafka_run import Outputs, Run, fill
-from deploy.made_up_site import LANGUAGES, Language, reprints
+from deploy.made_up_site import LANGUAGES, reprints
 from tests.support.command_line import run as run_command
 from tests.support.services import Started, make_run, require_every_position_once, wait_until, workers_of
 
 PAIRS = 500
 TEASERS, SHORTER = (0.6, 0.7, 0.8, 0.9), (0.85, 0.9, 0.95)
-
-
-LOST = 60
-"""Pairs before and after the loss of an index."""
-
-Measures = tuple[str, str | None, float | None, float | None]
-"""Verdict, relation, length and new share."""
 
 
 class Output(NamedTuple):
@@ -80,114 +69,6 @@ def require_what_is_longer_kept_alone(outputs: Mapping[str, Output]) -> None:
         relations = ("edited",) if SHORTER[at % 3] == 0.95 else ("contained", "shorter")
         assert shorter[:3] == ("duplicate", "duplicate", f"original-{at}")
         assert shorter.relation in relations
-
-
-def of_files(folder: Path) -> dict[str, Output]:
-    """The outputs of `streamer filter`, by id."""
-    destinations = {
-        orjson.loads(line)["id"]: name
-        for name in ("unique", "duplicate")
-        for line in (folder / f"{name}.jsonl").read_bytes().splitlines()
-    }
-    lines = map(orjson.loads, (folder / "verdicts.jsonl").read_bytes().splitlines())
-    return {
-        line["id"]: Output(destinations[line["id"]], line["verdict"], line.get("original"), line.get("relation"))
-        for line in lines
-    }
-
-
-def arguments(folder: Path) -> list[str]:
-    (folder / "crawled.jsonl").write_bytes(b"\n".join(crawled()))
-    places = ["--out", str(folder / "out"), "--index", str(folder / "index")]
-    return ["filter", str(folder / "crawled.jsonl"), *places, "--set", "batch.records_max=20"]
-
-
-def test_longer_versions_are_kept_over_files_through_a_kill(tmp_path: Path) -> None:
-    command, verdicts = arguments(tmp_path), tmp_path / "out" / "verdicts.jsonl"
-    filtering = subprocess.Popen(
-        [sys.executable, "-m", "streamer", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    wait_until(lambda: verdicts.exists() and verdicts.stat().st_size > 0)
-    filtering.kill()
-    assert filtering.wait() == -signal.SIGKILL
-    assert len(verdicts.read_bytes().splitlines()) < 4 * PAIRS
-    assert run_command(*command).code == 0
-    require_what_is_longer_kept_alone(of_files(tmp_path / "out"))
-    assert "all is sound" in run_command("verify", *command[2:6]).out
-
-
-def around_a_loss(folder: Path) -> tuple[Path, Path]:
-    """Files with originals, and with longer and shorter versions of them."""
-    records = crawled()
-    paths = folder / "before.jsonl", folder / "after.jsonl"
-    for path, firsts in zip(paths, ((0, PAIRS), (2 * PAIRS, 3 * PAIRS)), strict=True):
-        path.write_bytes(b"\n".join(record for first in firsts for record in records[first : first + LOST]))
-    return paths
-
-
-def measures(out: Path) -> dict[str, Measures]:
-    lines = map(orjson.loads, (out / "verdicts.jsonl").read_bytes().splitlines())
-    return {line["id"]: (line["verdict"], line.get("relation"), line.get("length"), line.get("new")) for line in lines}
-
-
-@pytest.fixture
-def undisturbed(tmp_path: Path) -> dict[str, Measures]:
-    """What is said of both files by an index that nobody touches."""
-    files = around_a_loss(tmp_path)
-    assert run_command("filter", *files, "--out", tmp_path / "whole", "--index", tmp_path / "sound").code == 0
-    expected = measures(tmp_path / "whole")
-    verdicts = Counter(each[0] for each in expected.values())
-    assert verdicts["extends"] > LOST // 2
-    assert verdicts["duplicate"] == LOST
-    return expected
-
-
-def test_relations_over_files_do_not_change_with_the_loss_of_the_index(
-    tmp_path: Path, undisturbed: dict[str, Measures]
-) -> None:
-    before, after = around_a_loss(tmp_path)
-    places = ("--out", tmp_path / "out", "--index", tmp_path / "index")
-    assert run_command("filter", before, *places).code == 0
-    shutil.rmtree(tmp_path / "index")
-    assert run_command("filter", before, after, *places).code == 0
-    assert measures(tmp_path / "out") == undisturbed
-
-
-def test_without_the_rule_teasers_cost_their_articles(tmp_path: Path) -> None:
-    assert run_command(*arguments(tmp_path), "--set", "index.longer=duplicate").code == 0
-    outputs = of_files(tmp_path / "out")
-    dropped = [at for at in range(PAIRS) if outputs[f"whole-{at}"].destination == "duplicate"]
-    assert len(dropped) > PAIRS // 2
-    assert {outputs[f"whole-{at}"].relation for at in dropped} == {"longer"}
-
-
-def pages_in_frames(language: Language) -> list[bytes]:
-    """40 pages of a host, each with a menu, two of six sections and 200 words of its own; then ten with two sections more."""
-    dice = random.Random(7)
-    own = reprints(language, 0, articles=40, hosts=1, words=200, seed=3).texts
-    menu, *sections = reprints(language, 0, articles=7, hosts=1, words=60, seed=4).texts
-    chosen = [dice.sample(sections, 4) for _ in own]
-    first = [[menu, *pair[:2], text] for pair, text in zip(chosen, own, strict=True)]
-    grown = [[menu, *pair, text] for pair, text in zip(chosen[30:], own[30:], strict=True)]
-    return [
-        orjson.dumps({"id": f"page-{at}", "host": "shop.example", "text": "\n".join(parts)})
-        for at, parts in enumerate([*first, *grown])
-    ]
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_page_of_a_known_host_is_longer_by_text_that_other_pages_have_too(tmp_path: Path, language: Language) -> None:
-    (tmp_path / "pages.jsonl").write_bytes(b"\n".join(pages_in_frames(language)))
-    places = ("--out", str(tmp_path / "out"), "--index", str(tmp_path / "index"))
-    assert run_command("filter", str(tmp_path / "pages.jsonl"), *places).code == 0
-    outputs = of_files(tmp_path / "out")
-    grown = [outputs[f"page-{at}"] for at in range(40, 50)]
-    # Some are less than .7 alike.
-    longer = [page for page in grown if page.verdict == "extends"]
-    assert len(longer) >= 4
-    assert {page.relation for page in longer} == {"longer"}
-    assert "duplicate" not in {page.destination for page in grown}
-    assert "all is sound" in run_command("verify", *places).out
 
 
 @pytest.mark.parametrize(("new_max", "verdict"), [("0.1", "extends"), ("1", "duplicate")])

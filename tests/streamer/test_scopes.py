@@ -81,6 +81,23 @@ def test_two_tenants_with_the_same_documents_keep_all_of_theirs_over_files(tmp_p
     assert checked.code == 0, checked.out + checked.err
 
 
+def test_one_scope_is_forgotten_and_the_others_stay(tmp_path: Path) -> None:
+    chosen = texts(60)
+    tenants = ("a", "a/b", "ab", "")
+    lines = [line for tenant in tenants for line in documents(tenant or None, chosen)]
+    (tmp_path / "first.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    (tmp_path / "again.jsonl").write_bytes(b"\n".join([*reversed(lines)]) + b"\n")
+    folders = ("--index", tmp_path / "index", "--set", SCOPED)
+    assert run("filter", tmp_path / "first.jsonl", "--out", tmp_path / "out", *folders).code == 0
+    forget = ("--set", SCOPED, "index", "--directory", tmp_path / "index", "forget", "--json", "--scope")
+    assert orjson.loads(run(*forget, "a/b", "--dry-run").out) == {"scope": "a/b", "forgotten": 60, "dry_run": True}
+    assert run(*forget, "nobody").code == 1
+    assert [orjson.loads(run(*forget, tenant).out)["forgotten"] for tenant in ("a", "")] == [60, 60]
+    assert run("filter", tmp_path / "again.jsonl", "--out", tmp_path / "out", *folders).code == 0
+    counts = kept(verdicts(tmp_path / "out")[len(lines) :])
+    assert counts == {("a", "unique"): 60, ("", "unique"): 60, ("a~1b", "duplicate"): 60, ("ab", "duplicate"): 60}
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_two_tenants_keep_theirs_over_a_broker_and_through_a_lost_index(tmp_path: Path, scheme: str) -> None:
     world, chosen = World(tmp_path / "index", settings_of(scheme)), texts(COUNT)

@@ -286,6 +286,13 @@ def only(assigned: Assigned) -> Source:
     return source
 
 
+def group_is_empty(settings: Settings) -> bool:
+    """Whether no member is left."""
+    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
+        (group,) = admin.describe_groups([settings.kafka.group]).values()
+        return not group["members"]
+
+
 def impatient(settings: Settings, **chosen: object) -> Settings:
     """The same settings with others of `kafka`, such as its timeouts."""
     return settings.model_copy(update={"kafka": settings.kafka.model_copy(update=chosen)})

@@ -1,12 +1,16 @@
-"""Folders and globs as inputs."""
+"""Folders, globs and URLs as inputs."""
 
 import glob
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
 from index import DATA_FILE
+from streamer.errors import InputUnreadable
+from streamer.transports.files import store
 from streamer.transports.files.formats import KINDS, kind_of
+from streamer.transports.files.remote import Input, Remote, is_url, plain_url
 
 SIDE_FOLDERS = {
     *("_temporary", "_delta_log", "_delta_index", "_change_data", "_symlink_format_manifest", "_spark_metadata"),
@@ -51,6 +55,60 @@ def input_files(given: Path, out: Path | None = None) -> list[Path]:
     return sorted(kept, key=os.fsencode)
 
 
+def remote_files(address: str) -> list[Input]:
+    """Objects that a URL means, ordered by the bytes in their URLs, by the rules for folders and globs here.
+
+    Raises NoInput, SettingsError, InputUnreadable, InputLost.
+
+    >>> from streamer.errors import SettingsError
+    >>> try:
+    ...     remote_files("ftp://corpora.example/a.jsonl")
+    ... except SettingsError as error:
+    ...     print(error)
+    ftp://corpora.example/a.jsonl: ftp:// is not read. Name a file, or a URL that begins with s3 or https.
+    """
+    try:
+        found = list(store.objects(address))
+    except store.Absent as error:
+        raise NoInput(str(error)) from error
+    parts = address.split("/")
+    paths = [PurePosixPath(each.path) for each in found]
+    tables = {path.parent for path in paths if path.name == "version-hint.text" or path.name.endswith(".metadata.json")}
+    files, others = list[Remote](), list[str]()
+    for (remote, _, is_named), path in zip(found, paths, strict=True):
+        is_beside = (
+            "metadata" not in parts and {folder for folder in path.parents if folder.name == "metadata"} & tables
+        )
+        is_hidden = "/." not in address and any(part.startswith(".") for part in path.parts)
+        is_note = path.name.startswith("_") and kind_of(remote) not in KINDS and not parts[-1].startswith("_")
+        if is_beside or is_hidden or is_note or (SIDE_FOLDERS - {*parts}) & {*path.parts}:
+            continue
+        if is_named or kind_of(remote) in KINDS:
+            files.append(remote)
+        else:
+            others.append(remote.url)
+    if others:
+        raise _not_inputs(plain_url(address).rstrip("/"), others)
+    if not files:
+        raise NoInput(f"{plain_url(address)}: no object there is a file to read")
+    files.sort(key=lambda remote: remote.url.encode())
+    return [*files]
+
+
+def named_input(name: str) -> Input | None:
+    """The input with this name in a checkpoint; None if it is not at hand any more. Raises SettingsError, InputLost.
+
+    >>> named_input("-") is None, named_input("/dev/null") is None
+    (True, True)
+    """
+    if not is_url(name):
+        return Path(name) if Path(name).is_file() else None
+    # A URL that needed a signature is refused without it.
+    with suppress(store.Absent, InputUnreadable):
+        return next((found.remote for found in store.objects(name) if found.is_named), None)
+    return None
+
+
 def _files_in(given: Path, out: Path | None) -> Iterator[Path]:
     others: list[str] = []
     for folder, folders, names in os.walk(given, onerror=_refuse):
@@ -64,11 +122,15 @@ def _files_in(given: Path, out: Path | None) -> Iterator[Path]:
             elif not path.name.startswith("_"):
                 others.append(str(path))
     if others:
-        more = f" and {len(others) - _NAMED_MAX:,} more" if len(others) > _NAMED_MAX else ""
-        raise NoInput(
-            f"{given}: no inputs, by their names: {', '.join(sorted(others)[:_NAMED_MAX])}{more}. Name the files to read by a "
-            f"quoted glob, such as '{given}/**/*.jsonl'"
-        )
+        raise _not_inputs(given, others)
+
+
+def _not_inputs(given: object, others: list[str]) -> NoInput:
+    more = f" and {len(others) - _NAMED_MAX:,} more" if len(others) > _NAMED_MAX else ""
+    return NoInput(
+        f"{given}: no inputs, by their names: {', '.join(sorted(others)[:_NAMED_MAX])}{more}. Name the files to read by a "
+        f"quoted glob, such as '{given}/**/*.jsonl'"
+    )
 
 
 def _is_side_folder(path: Path) -> bool:

@@ -10,6 +10,7 @@ from streamer.records.decode import DeadLetter, Decoder
 from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.settings.settings import Decode
+from streamer.transports.files.remote import Input, Remote, reading_command
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -153,14 +154,14 @@ def needs_more_bytes(head: bytes, suffix: str) -> bool:
     return any(len(head) < len(magic) and magic.startswith(head) for magic in magics)
 
 
-def require_no_packer(head: bytes, path: Path) -> None:
+def require_no_packer(head: bytes, path: Input) -> None:
     """Raise NotRead for first bytes that another program must unpack."""
     for kind, (_, magic) in _PACKERS.items():
         if magic and head.startswith(magic) and (magic != b"BZh" or _BZIP2.match(head)):
             raise _not_unpacked(kind, path)
 
 
-def require_lines(first: bytes, path: Path, is_record: Callable[[bytes], bool]) -> None:
+def require_lines(first: bytes, path: Input, is_record: Callable[[bytes], bool]) -> None:
     """Raise NotRead for a first line without documents on lines.
 
     is_record  whether a line is a record; else it may begin JSON on several lines
@@ -192,7 +193,7 @@ def require_lines(first: bytes, path: Path, is_record: Callable[[bytes], bool]) 
         raise NotRead("this is JSON on several lines. " + _made_by(path, _FROM_JSON, "Put each document on a line"))
 
 
-def array_hint(first: bytes, path: Path) -> str:
+def array_hint(first: bytes, path: Input) -> str:
     """Advice for a file whose first line is a whole JSON array; empty for another.
 
     >>> array_hint(b'{"text": "a"}', Path("a.json"))
@@ -203,7 +204,7 @@ def array_hint(first: bytes, path: Path) -> str:
     return f" This is a JSON array. {_made_by(path, _FROM_JSON, 'Put each document on a line')}."
 
 
-def kind_of(path: Path) -> str:
+def kind_of(path: Input) -> str:
     """A file's suffix before its compression's, in small letters.
 
     >>> kind_of(Path("crawl.WARC.gz")), kind_of(Path("pages.tar.zst"))
@@ -212,22 +213,25 @@ def kind_of(path: Path) -> str:
     return _inner_suffix(path)
 
 
-def _inner_suffix(path: Path) -> str:
+def _inner_suffix(path: Input) -> str:
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in PACKED else suffix
 
 
-def _reads(path: Path) -> str:
-    return f"{PACKED.get(path.suffix.lower(), 'cat')} {shlex.quote(str(path))}"
+def _reads(path: Input) -> str:
+    unpacks = PACKED.get(path.suffix.lower())
+    if isinstance(path, Remote):
+        return f"{reading_command(path)} | {unpacks}" if unpacks else reading_command(path)
+    return f"{unpacks or 'cat'} {shlex.quote(str(path))}"
 
 
-def _made_by(path: Path, command: str, purpose: str) -> str:
+def _made_by(path: Input, command: str, purpose: str) -> str:
     return f"{purpose}: {_reads(path)} | {command} | streamer filter - --out DIR"
 
 
-def _not_unpacked(kind: str, path: Path) -> NotRead:
+def _not_unpacked(kind: str, path: Input) -> NotRead:
     command, _ = _PACKERS[kind]
-    name = "FILE" if str(path) == "-" else shlex.quote(str(path))
+    name = "FILE" if str(path) == "-" or isinstance(path, Remote) else shlex.quote(str(path))
     return NotRead(f"{kind} is not read. Unpack it into a pipe: {command} {name} | streamer filter - --out DIR")
 
 

@@ -11,21 +11,24 @@ import io
 import os
 import select
 import stat
+import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
 
 import xxhash
 
-from index import Source
-from streamer.errors import InputUnreadable
+from index import Applied, Source
+from streamer.errors import InputLost, InputUnreadable
 from streamer.records.record import Record
 from streamer.transports.files import formats, parquet, warc
 from streamer.transports.files.decompression import DECOMPRESSORS, READ_BYTES, Damaged, Decompressor
+from streamer.transports.files.remote import Input, Remote, size_of
+from streamer.transports.files.store import Changed, StoreReader
 from streamer.transports.transport import NO_TIMESTAMP_MS
 
 LINE_BYTES_MAX = 256 * 2**20
@@ -42,6 +45,9 @@ BLANK = "blank line"
 
 _BLANKS = b" \t\r\n\v\f\0"
 
+_PLACE = struct.Struct("<QQ")
+_NO_PLACE = 2**64 - 1
+
 
 class LineReader:
     """Reader of one input from its beginning. `count`: lines returned so far.
@@ -56,7 +62,7 @@ class LineReader:
 
     def __init__(
         self,
-        path: Path,
+        path: Input,
         *,
         standard_input: int = 0,
         line_bytes_max: int = LINE_BYTES_MAX,
@@ -75,10 +81,16 @@ class LineReader:
         self.ended = False
         """Whether all readable lines were returned."""
         self._line_bytes_max = line_bytes_max
+        self._proof = path.proof if isinstance(path, Remote) else b""
+        self.waits = False
+        """Whether this is a pipe, whose lines may keep it waiting."""
+        self._raw: io.FileIO | StoreReader
         try:
-            self._raw = io.FileIO(standard_input, closefd=False) if path == STANDARD_INPUT else io.FileIO(path)
-            self.waits = not stat.S_ISREG(os.fstat(self._raw.fileno()).st_mode)
-            """Whether this is a pipe, whose lines may keep it waiting."""
+            if isinstance(path, Remote):
+                self._raw = StoreReader(path)
+            else:
+                self._raw = io.FileIO(standard_input, closefd=False) if path == STANDARD_INPUT else io.FileIO(path)
+                self.waits = not stat.S_ISREG(os.fstat(self._raw.fileno()).st_mode)
         except OSError as error:
             raise InputUnreadable(f"{self.name}: cannot be opened: {error.strerror}.") from error
         self._is_part = part is not None
@@ -97,8 +109,9 @@ class LineReader:
         self._decompressor: Decompressor | None = None
         self._plain: Iterator[bytes] = iter(())
         self._pages: Iterator[bytes] = iter(())
-        self._exhausted = self._is_last = False
+        self._exhausted = self._is_last = self._is_table = False
         self._damage: str | None = None
+        self._lost: InputLost | None = None
         self._lines: list[bytes] = []
         self._lines_bytes = 0
         self._warc: warc.WarcLines | None = None
@@ -107,6 +120,7 @@ class LineReader:
         self.remarks: list[str] = []
         """Sentences about what the file holds and the lines do not."""
         self._digest = xxhash.xxh3_128()
+        self._taken_bytes = 0
         self.bytes_read = begin
         """Bytes read, before decompression; for a part, the offset of its next byte."""
 
@@ -118,7 +132,8 @@ class LineReader:
         wait_ms  longest wait for a pipe; None: no limit
         whole    return nothing until the request is full or the input ends
 
-        Empty after `wait_ms` without a line, and at the end (`ended`). Damage raises InputUnreadable after all lines before it.
+        Empty after `wait_ms` without a line, and at the end (`ended`). Raises after all lines before it: InputUnreadable for
+        damage, InputLost.
         """
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
         while not self._exhausted and not self._has(count_max, bytes_max):
@@ -126,7 +141,8 @@ class LineReader:
                 if whole:
                     return []
                 break
-        if not self._lines or (whole and self._damage is not None and len(self._lines) < count_max):
+        is_cut = self._damage is not None or self._lost is not None
+        if not self._lines or (whole and is_cut and len(self._lines) < count_max):
             self._end()
             return []
         return self._take(count_max, bytes_max, least)
@@ -148,10 +164,30 @@ class LineReader:
         self._lines_bytes -= sizes
         self.count += len(taken)
         if taken:
+            self._taken_bytes += sizes + len(taken)
             self._blank_lines += sum(map(is_blank, taken))
-            self._digest.update(b"\n".join(taken))
-            self._digest.update(b"\n")
+            if not self._proof:
+                self._digest.update(b"\n".join(taken))
+                self._digest.update(b"\n")
         return taken
+
+    def go_to(self, count: int, marks: Collection[bytes]) -> int:
+        """Skip `count` lines of an input at its begin. Returns the number skipped; 0 if a mark is another object's.
+
+        marks  digests of these lines. A plain object is not read up to a mark's place
+        """
+        if self._proof:
+            if not all(mark.startswith(self._proof) for mark in marks if mark):
+                return 0
+            for mark in marks:
+                place, blank_lines = _PLACE.unpack(mark[len(self._proof) :]) if mark else (_NO_PLACE, 0)
+                if count and place != _NO_PLACE:
+                    self._raw.seek(place)
+                    self.count, self._blank_lines = count, blank_lines
+                    self._taken_bytes = self.bytes_read = place
+                    self._head, self._has_begun, self._is_known = None, True, True
+                    return count
+        return self.skip(count)
 
     def skip(self, count: int) -> int:
         """Skip up to `count` lines, without a time limit. Returns the number skipped."""
@@ -161,8 +197,14 @@ class LineReader:
         return self.count - begin
 
     def digest(self) -> bytes:
-        """XXH3-128 (16 bytes) over the lines returned or skipped, each followed by b"\\n"."""
-        return self._digest.digest()
+        """XXH3-128 (16 bytes) over the lines returned or skipped, each followed by b"\\n".
+
+        Of an object with a proof: the proof, the offset of the next line, and the blank lines so far.
+        """
+        if not self._proof:
+            return self._digest.digest()
+        is_plain = not (self._decompressor or self._warc or self._is_table)
+        return self._proof + _PLACE.pack(self._taken_bytes if is_plain else _NO_PLACE, self._blank_lines)
 
     @property
     def left_out(self) -> Counter[str]:
@@ -189,6 +231,8 @@ class LineReader:
 
     def _end(self) -> None:
         if self._exhausted:
+            if self._lost is not None:
+                raise self._lost
             if self._damage is not None:
                 raise InputUnreadable(
                     f"{self.name}: {self._damage}; {self.count} lines before that were read. "
@@ -218,10 +262,12 @@ class LineReader:
             is_plain = self._head is None and self._decompressor is None
             # Damage loses a whole block, so a part has the blocks of its file.
             packed_bytes = READ_BYTES - self.bytes_read % READ_BYTES
-            data = self._raw.read(_PLAIN_READ_BYTES if is_plain else packed_bytes)
+            data = self._raw.read(_PLAIN_READ_BYTES if is_plain else packed_bytes) or b""
             self.bytes_read += len(data)
             self._plain = self._decode(data)
-        except (OSError, Damaged, formats.NotRead, warc.Unreadable, parquet.Unreadable) as error:
+        except InputLost as error:
+            self._lost, self._exhausted = error, True
+        except (OSError, Damaged, Changed, formats.NotRead, warc.Unreadable, parquet.Unreadable) as error:
             self._damage = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
             self._exhausted = True
         return True
@@ -295,8 +341,16 @@ class LineReader:
         if self.waits:
             raise Damaged("this is Parquet, which cannot be read from a pipe: name the file")
         self._has_begun = self._is_known = True
-        size = os.fstat(self._raw.fileno()).st_size
-        for plain, part in parquet.json_lines(self._path, self._remark):
+        self._is_table = True
+        size = size_of(self._path)
+        source: Path | StoreReader
+        if isinstance(self._path, Remote):
+            assert isinstance(self._raw, StoreReader)
+            source = self._raw
+            source.is_scattered = True
+        else:
+            source = self._path
+        for plain, part in parquet.json_lines(source, self._remark):
             self.bytes_read = round(size * part)
             yield plain
         self._exhausted = True
@@ -369,7 +423,7 @@ def records_of(source: Source, name: str, begin: int, lines: Sequence[bytes]) ->
 
 
 def lines(
-    path: Path, left_out: Counter[str] | None = None, remark: Callable[[str], None] = lambda _: None
+    path: Input, left_out: Counter[str] | None = None, remark: Callable[[str], None] = lambda _: None
 ) -> Iterator[bytes]:
     """All lines of a file or standard input ('-') that are not blank, without b"\\n". Raises InputUnreadable.
 
@@ -385,12 +439,14 @@ def lines(
             left_out += reader.left_out + Counter({warc.UNREADABLE: reader.damages})
 
 
-def digests_at(path: Path, counts: Sequence[int]) -> dict[int, bytes]:
-    """Digest of the first n lines, for every n in `counts` within the file. Raises InputUnreadable."""
-    digests: dict[int, bytes] = {}
+def proven(path: Input, progress: Iterable[Applied]) -> set[Applied]:
+    """Those whose mark is the digest of the input's first lines. Raises InputUnreadable, InputLost."""
+    if isinstance(path, Remote) and path.proof:
+        return {each for each in progress if each.mark.startswith(path.proof)}
+    same: set[Applied] = set()
     with closing(LineReader(path)) as reader:
-        for count in sorted(counts):
-            reader.skip(count - reader.count)
-            if reader.count == count:
-                digests[count] = reader.digest()
-    return digests
+        for each in sorted(progress):
+            reader.skip(each.offset - reader.count)
+            if reader.count == each.offset and reader.digest() == each.mark:
+                same.add(each)
+    return same

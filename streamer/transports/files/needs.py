@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from streamer.errors import SettingsError
 from streamer.transports.files import parquet, warc
 from streamer.transports.files.formats import kind_of
+from streamer.transports.files.remote import Input, Remote
 
 _MAGIC_BYTES = 8
 _WARC = {".warc", ".wet"}
 
 
-def require_packages(paths: Sequence[Path]) -> None:
+def require_packages(paths: Sequence[Input]) -> None:
     """Raise SettingsError unless the packages are installed that these inputs need, by their names or first bytes.
 
+    >>> from pathlib import Path
     >>> require_packages([Path("pages.jsonl"), Path("crawl.warc.gz"), Path("-")])
     """
     for name, reader in (("WARC", warc), ("Parquet", parquet)):
@@ -25,13 +26,13 @@ def require_packages(paths: Sequence[Path]) -> None:
             raise SettingsError(f"{first}: this is {name}, which needs {reader.needed()}\nNothing was read yet.")
 
 
-def _is(name: str, path: Path) -> bool:
+def _is(name: str, path: Input) -> bool:
     kind = kind_of(path)
     if kind == ".parquet" or kind in _WARC:
         return (name == "WARC") == (kind in _WARC)
     begin = warc.BEGIN if name == "WARC" else parquet.BEGIN
-    # A pipe is not looked at: its first bytes would be gone.
-    if not path.is_file():
+    # A pipe is not looked at: its first bytes would be gone. An object's would be asked for.
+    if isinstance(path, Remote) or not path.is_file():
         return False
     with suppress(OSError), path.open("rb") as file:
         return file.read(_MAGIC_BYTES).startswith(begin)

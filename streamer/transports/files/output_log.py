@@ -18,8 +18,10 @@ from streamer.records.output_headers import OutputHeaders, parse_headers
 from streamer.records.reason import verdict_of
 from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
 from streamer.settings.settings import Batching
+from streamer.transports.files.expand import named_input
 from streamer.transports.files.line_reader import LineReader, records_of
 from streamer.transports.files.output_folder import VERDICTS, Delivered, DeliveryHooks, OutputFolder
+from streamer.transports.files.remote import is_url
 from streamer.transports.output_log import ALL_OUTPUTS, Absent, Extent, Output, RecordsByPosition, Way, portions
 from streamer.transports.transport import NO_TIMESTAMP_MS, Claim
 
@@ -57,7 +59,7 @@ class FileOutputLog:
         self._fixed = self._folder.look()
         _, inputs = self._fixed
         lines = {Source(each.stream, 0): each.lines for each in inputs if each.lines is not None}
-        readable = {Source(each.stream, 0) for each in inputs if Path(each.path).is_file()}
+        readable = {Source(each.stream, 0) for each in inputs if named_input(each.path) is not None}
         return Extent(
             names={each.stream: each.name for each in inputs},
             first={source: 0 if source in readable else count for source, count in lines.items()},
@@ -76,8 +78,8 @@ class FileOutputLog:
         """See `OutputLog`. Reads all lines, since they have no timestamps. Also raises InputUnreadable."""
         _, inputs = self._delivered()
         for each in inputs:
-            if each.lines and Path(each.path).is_file():
-                with closing(LineReader(Path(each.path))) as reader:
+            if each.lines and (path := named_input(each.path)) is not None:
+                with closing(LineReader(path)) as reader:
                     while reader.count < each.lines and not reader.ended:
                         begin = reader.count
                         count = min(self._batch.records_max, each.lines - begin)
@@ -176,7 +178,8 @@ def _record(of: Delivered, offset: int, line: bytes) -> Record:
 def _lines_at(of: Delivered, positions: Sequence[Position]) -> dict[Position, Record | Absent]:
     records: dict[Position, Record | Absent] = dict.fromkeys(positions, _GONE)
     path = Path(of.path)
-    if not path.is_file():
+    # Of an object the outputs have the lines: it may have to be read through for one of them.
+    if is_url(of.path) or not path.is_file():
         return records
     try:
         with closing(LineReader(path)) as reader:

@@ -8,6 +8,7 @@ Reads batches of rows and single column pages, never a whole file. Written are r
 """
 
 import importlib.util
+import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -45,7 +46,9 @@ def needed() -> str:
     return f"the package pyarrow: {install_command('parquet')}"
 
 
-def json_lines(path: Path, remark: Callable[[str], None] = lambda _: None) -> Iterator[tuple[bytes, float]]:
+def json_lines(
+    file_or_path: Path | IO[bytes] | io.RawIOBase, remark: Callable[[str], None] = lambda _: None
+) -> Iterator[tuple[bytes, float]]:
     """Yield lines, each with b"\\n", and the share of rows read so far. `remark` takes sentences. Raises Unreadable."""
     if not is_installed():
         raise Unreadable(f"this is Parquet, which needs {needed()}")
@@ -55,7 +58,7 @@ def json_lines(path: Path, remark: Callable[[str], None] = lambda _: None) -> It
     read = 0
     try:
         with arrow.parquet.ParquetFile(
-            path,
+            file_or_path,
             pre_buffer=False,
             buffer_size=_PAGES_READ_BYTES,
             # In nanoseconds, years before 1677 and after 2262 would become other years.
@@ -148,13 +151,15 @@ class _Columns:
 
         for name in dict.fromkeys(name for row in rows for name in row):
             known = self.types.setdefault(name, arrow.null())
+            values = [row[name] for row in rows if name in row]
             try:
-                seen = arrow.infer_type([row[name] for row in rows if name in row])
+                seen = arrow.infer_type(values)
                 both = [arrow.schema([("", each)]) for each in (known, seen)]
                 self.types[name] = arrow.unify_schemas(both, promote_options="permissive").field(0).type
             except (arrow.ArrowException, OverflowError):
                 self.as_json.add(name)
-            if "struct" in str(self.types[name]):
+            # Arrow would write true among fractions as 1.0.
+            if "struct" in str(self.types[name]) or ("double" in str(self.types[name]) and any(map(_has_flag, values))):
                 self.as_json.add(name)
 
     def schema(self, metadata: dict[bytes, str]) -> Any:
@@ -180,6 +185,10 @@ class _Columns:
             except (arrow.ArrowException, OverflowError) as error:
                 raise _NoType(field.name) from error
         return arrow.Table.from_arrays(arrays, schema=schema)
+
+
+def _has_flag(value: object) -> bool:
+    return isinstance(value, bool) or (isinstance(value, list) and any(map(_has_flag, value)))
 
 
 def has_mark(path: Path, mark: str) -> bool:

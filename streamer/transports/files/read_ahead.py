@@ -23,13 +23,14 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Semaphore, Thread
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import orjson
 
 from streamer.errors import InputUnreadable
 from streamer.transports.files import warc
 from streamer.transports.files.line_reader import LineReader
+from streamer.transports.files.remote import Input, Remote
 
 PIECE_BYTES = 8 * 2**20
 """Bytes of a piece, as stored: some seconds to parse."""
@@ -56,12 +57,14 @@ class Piece(NamedTuple):
     end: int
 
 
-def is_archive(path: Path) -> bool:
-    """Whether this is a file that is an archive by its name. Decompression alone, of lines, is not worth another process.
+def is_archive(path: Input) -> TypeGuard[Path]:
+    """Whether this is a file here that is an archive by its name. Decompression alone, of lines, is not worth another process.
 
     >>> is_archive(Path("/dev/null")), is_archive(Path("not-there.warc.gz"))
     (False, False)
     """
+    if isinstance(path, Remote):
+        return False
     return bool({".warc", ".wet"} & {suffix.lower() for suffix in path.suffixes}) and path.is_file()
 
 
@@ -237,7 +240,7 @@ class ReadAhead:
     []
     """
 
-    def __init__(self, paths: Sequence[Path], count: int, call: Callable[..., Future[None] | None]) -> None:
+    def __init__(self, paths: Sequence[Input], count: int, call: Callable[..., Future[None] | None]) -> None:
         """
         paths  the inputs; each is opened once, in this order
         count  most pieces at once
@@ -246,17 +249,17 @@ class ReadAhead:
         self._pieces = (piece for path in paths if is_archive(path) for piece in pieces_of(path))
         self._count, self._call = count, call
         self._begun: deque[_Begun] = deque()
-        self._current: Path | None = None
+        self._current: Input | None = None
 
     def open(
-        self, path: Path, standard_input: int = 0, is_record: Callable[[bytes], bool] = lambda _: True
+        self, path: Input, standard_input: int = 0, is_record: Callable[[bytes], bool] = lambda _: True
     ) -> LineReader:
         """Reader of the next input, see `LineReader`. Raises InputUnreadable."""
         past, self._current = self._current, path
         while self._begun and self._begun[0].piece.path == past:
             self._begun.popleft().close()
         self._begin(past)
-        if self._begun and self._begun[0].piece.path == path:
+        if isinstance(path, Path) and self._begun and self._begun[0].piece.path == path:
             return ArchiveReader(path, self._taken(path))
         return LineReader(path, standard_input=standard_input, is_record=is_record)
 
@@ -265,7 +268,7 @@ class ReadAhead:
             yield self._begun.popleft()
             self._begin()
 
-    def _begin(self, past: Path | None = None) -> None:
+    def _begin(self, past: Input | None = None) -> None:
         while len(self._begun) < self._count and (piece := next(self._pieces, None)):
             if piece.path != past:
                 self._begun.append(_Begun(piece, self._call))

@@ -13,7 +13,8 @@ The checkpoint notes the stream before the first record leaves. So a pipe fed ag
 input.
 
 The digest of the first n lines, `mark`, proves that an input is unchanged. The checkpoint holds it for delivered lines,
-the index for decided ones. A file may grow. A last line without its end is read once it is a record (`LineReader`).
+the index for decided ones. A file may grow. A last line without its end is read once it is a record (`LineReader`). An
+object's proof takes the digest's place (`remote`).
 """
 
 import os
@@ -26,15 +27,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from index import Applied, Source
-from streamer.errors import InputChanged, InputsUnread, InputUnreadable, RecoveryRefused, SettingsError
+from streamer.errors import InputChanged, InputLost, InputsUnread, InputUnreadable, RecoveryRefused, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line
 from streamer.settings.settings import Batching
 from streamer.transports.files import output_folder
-from streamer.transports.files.line_reader import BLANK, STANDARD_INPUT, LineReader, digests_at, records_of
+from streamer.transports.files.line_reader import BLANK, STANDARD_INPUT, LineReader, proven, records_of
 from streamer.transports.files.output_folder import Delivered, DeliveryHooks, OutputFolder
 from streamer.transports.files.output_log import FileOutputLog
 from streamer.transports.files.read_ahead import ReadAhead
+from streamer.transports.files.remote import Input, Remote, size_of
 from streamer.transports.transport import FINISHED, Assigned, Finished, Transport
 
 TAIL_RECORDS_MAX = 200_000
@@ -58,7 +60,7 @@ class _Reading:
     source: Source
     key: str
     name: str
-    path: Path
+    path: Input
     begin: int | None = None
     applied: Applied | None = None
     reader: LineReader | None = None
@@ -88,7 +90,7 @@ class FileTransport(Transport):
     settings_digest  see `Router`; the checkpoint notes it
     """
 
-    _paths: Sequence[Path]
+    _paths: Sequence[Input]
     _out: Path
     _batch: Batching
     _known_streams: Callable[[Collection[str]], Mapping[str, list[tuple[str, Applied]]]]
@@ -116,8 +118,8 @@ class FileTransport(Transport):
 
     @property
     def bytes_total(self) -> int:
-        """Bytes on disk of all regular input files; 0 if all inputs are pipes."""
-        return sum(path.stat().st_size for path in self._paths if path.is_file())
+        """Bytes of all inputs as stored; pipes count none."""
+        return sum(map(size_of, self._paths))
 
     @property
     def bytes_read(self) -> int:
@@ -175,7 +177,7 @@ class FileTransport(Transport):
 
         A pipe is assigned alone; an empty Batch comes after `batch.wait_ms` without news from it. A file that is unreadable from
         some line on keeps its place, and the next file follows. Raises InputsUnread in place of FINISHED if there were any, and
-        InputChanged, DeliveryDoubtful.
+        InputChanged, InputLost, DeliveryDoubtful.
         """
         if self._peeked:
             return self._peeked.popleft()
@@ -294,7 +296,7 @@ class FileTransport(Transport):
 
     def _assign(self) -> bool:
         """Take the next inputs, a pipe or files, and register them; False after the last input."""
-        paths: dict[str, Path] = {}
+        paths: dict[str, Input] = {}
         while self._unread and len(paths) < ASSIGNED_MAX and (not paths or self._unread[0].is_file()):
             path = self._unread.popleft()
             paths[_key(path)] = path
@@ -315,7 +317,7 @@ class FileTransport(Transport):
             self._assigned[source] = _Reading(source, key, delivered.name, path)
         return bool(paths)
 
-    def _free_name(self, path: Path, taken: Collection[str]) -> str:
+    def _free_name(self, path: Input, taken: Collection[str]) -> str:
         """The path as given, or the absolute path if another input has that name."""
         free = [name for name in (_text(path), _key(path)) if name not in taken]
         if not free:
@@ -324,15 +326,15 @@ class FileTransport(Transport):
             )
         return free[0]
 
-    def _known_stream(self, path: Path, known: Iterable[tuple[str, Applied]]) -> str | None:
+    def _known_stream(self, path: Input, known: Iterable[tuple[str, Applied]]) -> str | None:
         candidates = [each for each in known if each[1].offset and each[1].mark]
         if not candidates or not path.is_file():
             return None
         try:
-            digests = digests_at(path, [applied.offset for _, applied in candidates])
+            agreeing = proven(path, [applied for _, applied in candidates])
         except InputUnreadable:
             return None  # damaged before that line, so its content differs; reading it raises later
-        same = [each for each in candidates if digests.get(each[1].offset) == each[1].mark]
+        same = [each for each in candidates if each[1] in agreeing]
         if not same:
             return None
         stream, applied = max(same, key=lambda each: each[1].offset)
@@ -345,7 +347,7 @@ class FileTransport(Transport):
                 f"{reading.name}: the index has decided {ahead.offset} lines, far more than {self._folder.folder} holds, "
                 "which is an old copy: name another --out."
             )
-        if digests_at(reading.path, [ahead.offset]).get(ahead.offset) != ahead.mark:
+        if not proven(reading.path, [ahead]):
             raise self._changed(reading, ahead.offset)
         self._proven[reading.source.stream] = ahead
 
@@ -359,11 +361,11 @@ class FileTransport(Transport):
         with ExitStack() as on_failure:
             reader = self._ahead.open(reading.path, self.standard_input, self.is_record)
             on_failure.callback(reader.close)
-            skipped = reader.skip(offset)
             delivered = self._folder.sources[reading.key]
             marks = {applied.mark if applied and applied.offset == offset else b""}
             if delivered.lines == offset:
                 marks.add(bytes.fromhex(delivered.mark))
+            skipped = reader.go_to(offset, marks)
             if skipped < offset or marks - {b"", reader.digest()}:
                 raise self._changed(reading, offset)
             on_failure.pop_all()
@@ -390,11 +392,11 @@ class FileTransport(Transport):
                     lines = reader.lines_at_hand(records_max, bytes_left)
                 else:
                     lines = self._lines(reading, reader, records_max - len(records), bytes_left, least=not records)
-            except (InputChanged, InputUnreadable) as error:
+            except (InputChanged, InputLost, InputUnreadable) as error:
                 if records or ahead:
                     # What was read before goes out first. The next call raises the same.
                     break
-                if isinstance(error, InputChanged):
+                if not isinstance(error, InputUnreadable):
                     raise
                 self._unreadable.append(str(error))
                 self._close_input()
@@ -452,17 +454,21 @@ def _batch(records: Sequence[Record], readings: Iterable[_Reading]) -> Batch:
     return Batch(records, ends, {source: reader.digest() for source, reader in readers.items()})
 
 
-def _is_readable(path: Path) -> bool:
+def _is_readable(path: Input) -> bool:
+    if isinstance(path, Remote):
+        return True
     return os.access(path, os.R_OK) and not path.is_dir()
 
 
-def _key(path: Path) -> str:
-    """Resolved path. A pipe keeps its own: it resolves differently every time."""
+def _key(path: Input) -> str:
+    """Resolved path, or URL. A pipe keeps its own: it resolves differently every time."""
+    if isinstance(path, Remote):
+        return path.url
     if path == STANDARD_INPUT:
         return "-"
     return _text(path.resolve() if path.is_file() else path.absolute())
 
 
-def _text(path: Path) -> str:
+def _text(path: Input) -> str:
     r"""Printable path; bytes outside UTF-8 appear as \xNN."""
-    return os.fsencode(path).decode(errors="backslashreplace")
+    return os.fsencode(str(path)).decode(errors="backslashreplace")

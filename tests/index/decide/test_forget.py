@@ -128,6 +128,26 @@ def test_a_stream_of_an_index_with_unique_documents_only_is_forgotten(tmp_path: 
     assert wrong(tmp_path) == {}
 
 
+@pytest.mark.parametrize("rows_at_once", [1, 1_000])
+def test_documents_whose_ids_begin_alike_are_forgotten_with_their_duplicates(
+    rows_at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forget, "ROWS_AT_ONCE", rows_at_once)
+    rows = [Row(0, 0, id="a/1"), Row(1, 1, TWO, id="b/1"), Row(2, FAR, id="a/2"), Row(3, 2**64 - 1, TWO, id="ab/1")]
+    with opened(tmp_path, Parameters(insert="root", root=NEAR_ROOT)) as index:
+        admit(index, *rows, Row(4, 0xAAAA_AAAA_AAAA_AAAA, TWO))
+        before = everything(index)
+        assert index.forget_names("a/", dry_run=True) == 3
+        assert everything(index) == before
+        with pytest.raises(ValueError, match="empty prefix"):
+            index.forget_names("")
+        assert index.forget_names("a/") == 3
+        assert index.forget_names("a/") == 0
+        late = [Row(10, 0), Row(11, FAR), Row(12, 2**64 - 1), Row(13, 0xAAAA_AAAA_AAAA_AAAA)]
+        assert admit(index, *late) == [Verdict.UNIQUE, Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.DUPLICATE]
+    assert wrong(tmp_path) == {}
+
+
 def test_what_was_given_back_to_a_stream_is_forgotten_with_it(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         dropped = Row(1, 1, id="b")

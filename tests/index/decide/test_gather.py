@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.decide import gather
+from index.decide import decide, gather
+from index.decide.gather import Gathered
 from index.entry import Kind, Verdict
 from index.index import Index
 from index.matching.root import RootRule
@@ -115,9 +116,17 @@ def test_an_equal_fingerprint_with_another_look_does_not_hide_behind_the_first(a
     assert wrong(tmp_path) == {}
 
 
-def test_of_many_equal_fingerprints_the_earliest_that_counts_is_found_however_far_back(
+def test_of_many_equal_fingerprints_the_earliest_that_counts_is_found_however_far_back_and_no_other_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    gathered: list[int] = []
+
+    def counted(*arguments: Any) -> Gathered:
+        found = gather.gather(*arguments)
+        gathered.append(len(found.numbers))
+        return found
+
+    monkeypatch.setattr(decide, "gather", counted)
     monkeypatch.setattr(gather, "LOOKS_AT_ONCE", 50)
     generator = np.random.default_rng(4)
     # No two of these are alike: each has one cell of its own.
@@ -128,6 +137,7 @@ def test_of_many_equal_fingerprints_the_earliest_that_counts_is_found_however_fa
         asked = generator.integers(0, 200, 60).tolist()
         answers = admitted(index, [Row(1_000 + at, 6, look=looks[each].tobytes()) for at, each in enumerate(asked)])
     assert [answer.original for answer in answers] == asked
+    assert sum(gathered) == len(asked)
 
 
 def test_with_metadata_the_most_similar_counts_before_the_nearest_and_equals_by_their_order(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
 
@@ -18,13 +17,12 @@ from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.tools import FORMER_FILE, survey
 from streamer.demo.demo import documents
-from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.fingerprint.scheme import parameters_for
 from streamer.index_admin.tools import time_text
 from streamer.settings.settings import load
 from streamer.transports.transport import NO_TIMESTAMP_MS
 from tests.support import doomed_command
 from tests.support.command_line import Done, run
-from tests.support.entries import Row
 from tests.support.indexes import SMALL, changed, everything, filled, inspected, looked_at, mixed_rows, opened, wrong
 from tests.support.lives import exit_code_of
 from tests.support.paths import ROOT
@@ -219,8 +217,10 @@ def test_a_query_of_simhash_looks_as_far_as_it_is_told(simhash_index: Path) -> N
         (["--set", "fingerprint.scheme=simhash", "query", "--text", "a"], 78, "scheme: stored minhash, asked simhash"),
         (["forget", "nobody"], 1, "has the id nobody"),
         (["forget", "--dry-run", "nobody"], 1, "has the id nobody"),
-        (["forget"], 2, "give either IDs or --source"),
-        (["forget", "a", "--source", "corpus.jsonl"], 2, "give either IDs or --source"),
+        (["forget"], 2, "give either IDs, --source or --scope"),
+        (["forget", "a", "--source", "corpus.jsonl"], 2, "give either IDs, --source or --scope"),
+        (["forget", "--scope", "a", "--source", "corpus.jsonl"], 2, "give either IDs, --source or --scope"),
+        (["forget", "--scope", "a"], 78, "--scope needs decode.scope"),
         (["forget", "--source", "nobody"], 1, "no source of this index has the name nobody; it has /"),
         (["compact"], 2, "either DIRECTORY or --in-place"),
         (["rebuild", "somewhere"], 2, "give one of FILES, --topics, --export"),
@@ -401,18 +401,6 @@ def test_an_index_rebuilt_from_an_export_matches_from_another_similarity(index: 
     assert queries[0]["answers"][0]["matches"][0]["id"] == "a"
 
 
-def test_an_index_rebuilt_from_an_export_matches_within_another_distance(simhash_index: Path, tmp_path: Path) -> None:
-    export, index = tmp_path / "export.jsonl.zst", simhash_index
-    told("index", "--directory", index, "export", export)
-    nearer = (*SIMHASH, "--set", "index.distance_max=2")
-    arguments = (*nearer, "index", "--directory", index, "rebuild", tmp_path / "new")
-    assert told(*arguments, "--export", export) == {
-        "directory": str(tmp_path / "new"), "records": 7, "already_known": 0,
-    }  # fmt: skip
-    assert parameters_of(tmp_path / "new").distance_max == 2
-    assert contents_of(tmp_path / "new") == contents_of(index)
-
-
 def test_an_index_with_a_second_look_is_asked_rebuilt_and_judged_anew(corpus: Path, tmp_path: Path) -> None:
     first, export = tmp_path / "first", tmp_path / "export.jsonl"
     look = ("--set", "fingerprint.scheme=simhash", "--set", "fingerprint.second_look=cosine")
@@ -457,27 +445,6 @@ def test_files_that_changed_since_a_rebuild_was_begun_are_refused(index: Path, c
     done = run("index", "--directory", index, "rebuild", tmp_path / "new", corpus)
     assert done.code == 65
     assert "are not those that the new index was begun with" in done.err
-
-
-@pytest.mark.parametrize(("moment", "commit"), first_of(("after", 3), ("before", 3), ("after", 4)))
-def test_a_killed_rebuild_from_an_export_leaves_an_index_that_verifies_and_goes_on_when_run_again(
-    moment: str, commit: int, tmp_path: Path
-) -> None:
-    first, second, export = tmp_path / "first", tmp_path / "second", tmp_path / "export.jsonl"
-    fingerprints = np.random.default_rng(5).integers(0, 2**64, 9_000, np.uint64).tolist()
-    rows = [Row(offset, fingerprint) for offset, fingerprint in enumerate(fingerprints)]
-    chosen = (*SIMHASH, "--set", "fingerprint.second_look=none")
-    settings = load(None, chosen[1::2], {})
-    filled(first, rows, parameters_for(settings, scheme_for(settings).stamp()), batch_rows=3_000)
-    told("index", "--directory", first, "export", export)
-    arguments = (*chosen, "index", "--directory", first, "rebuild", second, "--export", export)
-    assert exit_code_of(doomed_command.command, moment, commit, [*map(str, arguments)]) == -signal.SIGKILL
-    assert wrong(second) == {}
-    assert journal_rows(second) == (commit - 2 - (moment == "before")) * 4_096
-    known = journal_rows(second)
-    assert told(*arguments) == {"directory": str(second), "records": 9_000, "already_known": known}
-    assert wrong(second) == {}
-    assert everything_but_streams(second) == everything_but_streams(first)
 
 
 @pytest.mark.parametrize(("moment", "commit"), first_of(("after", 3), ("before", 3), ("after", 7)))

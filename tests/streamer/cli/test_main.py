@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet as arrow_parquet
 
-from index import Index
 from streamer.cli.main import cli
 from streamer.demo.demo import documents
 from streamer.settings.settings import Settings
@@ -69,41 +68,6 @@ OUTPUTS = {
     "duplicate": {"duplicate"},
     "dead-letter": {"dead-letter"},
 }
-
-
-def entries(directory: Path) -> int:
-    with Index.open(directory, None, map_bytes_max=2**30, read_only=True) as index:
-        return index.statistics().entries
-
-
-@pytest.mark.parametrize("insert", ["unique", "root"])
-def test_a_lost_index_is_restored_from_the_outputs(news: Path, tmp_path: Path, insert: str) -> None:
-    arguments = (
-        "filter",
-        "news.jsonl",
-        "--out",
-        "out",
-        "--index",
-        "index",
-        "--json",
-        "--set",
-        f"index.insert={insert}",
-        # A new index makes a new key, by which a member more or less may enter.
-        "--set",
-        "fingerprint.key=public",
-    )
-    assert run(*arguments).code == 0
-    before = entries(tmp_path / "index")
-    for path in (tmp_path / "index").iterdir():
-        path.unlink()
-    assert run(*arguments).code == 0
-    assert entries(tmp_path / "index") == before
-    lines = [line for line in news.read_bytes().splitlines() if line.startswith(b"{") and b'"text"' in line]
-    with news.open("ab") as stream:
-        stream.writelines(line + b"\n" for line in lines)
-    totals = json.loads(run(*arguments).out)
-    assert totals["documents"] == len(lines)
-    assert totals["reasons"].get("unique/no-match", 0) == 0
 
 
 def test_standard_input_and_compressed_files_give_the_same_verdicts(news: Path, tmp_path: Path) -> None:

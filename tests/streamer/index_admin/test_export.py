@@ -19,7 +19,6 @@ from streamer.errors import InputUnreadable
 from streamer.index_admin.export import export, read_header, take_in
 from streamer.records.reason import Reason
 from streamer.transports.files.line_reader import lines
-from tests.support.answers import answers_of
 from tests.support.entries import ONE, Row, ends_of, entries_of
 from tests.support.examples import examples
 from tests.support.index_process import PARAMETERS
@@ -83,24 +82,6 @@ def test_an_exported_index_comes_back_equal_and_a_second_time_changes_nothing(
         again = file.with_name("again.jsonl")
         exported(second, again)
         assert list(lines(again)) == list(lines(file))
-
-
-@pytest.mark.parametrize("kind", LOOKS)
-def test_an_exported_index_with_a_second_look_decides_as_before(kind: str, tmp_path: Path) -> None:
-    look = LOOKS[kind]
-    parameters, rows = parameters_with(look), looked_at_rows(3, 120, look)
-    following = [row._replace(offset=row.offset + 1_000) for row in looked_at_rows(4, 60, look)]
-    following += [row._replace(offset=row.offset + 2_000) for row in rows]
-    filled(tmp_path / "first", rows, parameters)
-    exported(tmp_path / "first", tmp_path / "export.jsonl")
-    assert imported(tmp_path / "export.jsonl", tmp_path / "second") == (120, 0)
-    answers = []
-    for name in ("first", "second"):
-        with opened(tmp_path / name, parameters) as index:
-            before = everything(index)
-            answers.append((before, answers_of(index.admit(entries_of(following), ends_of(following)))))
-        assert wrong(tmp_path / name) == {}
-    assert answers[0] == answers[1]
 
 
 def test_a_line_whose_look_is_not_as_long_as_the_others_is_refused(tmp_path: Path) -> None:

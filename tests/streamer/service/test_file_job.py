@@ -1,21 +1,28 @@
 """Files of crawls and tables, from one end of the job to the other."""
 
 import gzip
+import io
 import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as arrow
 import pytest
 from pyarrow import parquet
+from rich.console import Console
+from rich.progress import Progress
 
 from index.storage.store import Store
 from streamer.service import file_job
+from streamer.service.state import State
+from streamer.service.summary import Totals
 from streamer.transports.files.line_reader import lines
+from streamer.transports.files.transport import FileTransport
 from tests.support.command_line import Done, run
 from tests.support.web_archives import Archive
 
@@ -215,3 +222,20 @@ def test_an_array_on_one_line_is_named_with_what_to_do(tmp_path: Path) -> None:
     done = run("filter", file, "--out", tmp_path / "out", "--index", tmp_path / "index")
     assert done.code == os.EX_DATAERR
     assert "This is a JSON array. Put each document on a line: cat" in done.err
+
+
+def test_the_bar_shows_the_state_with_what_is_read_and_decided_and_nothing_before_the_start_succeeded() -> None:
+    read = SimpleNamespace(bytes_total=4_000, bytes_read=0)
+    screen = io.StringIO()
+    progress = Progress(console=Console(file=screen, force_terminal=True), auto_refresh=False)
+    totals = Totals()
+    bar = file_job._ProgressBar(cast(FileTransport, read), progress, totals)
+    (task,) = progress.tasks
+    bar.state(State.STARTING)
+    assert (task.description, task.total, screen.getvalue()) == ("starting", 4_000, "")
+    bar.state(State.RUNNING)
+    read.bytes_read, totals.records = 3_000, 1_200
+    bar.progress()
+    progress.stop()
+    assert (task.description, task.completed, task.fields["documents"]) == ("filtering", 3_000, "1,200 documents")
+    assert screen.getvalue()

@@ -628,36 +628,6 @@ def test_a_second_look_at_metadata_tells_similarities(tmp_path: Path) -> None:
     assert {headers["neardup.distance"] for headers in shown} == {None}
 
 
-@pytest.mark.parametrize("point", list(CrashPoint))
-@pytest.mark.parametrize("kind", ["none", "cosine", "metadata"])
-def test_by_simhash_and_a_second_look_a_crash_changes_nothing(tmp_path: Path, kind: str, point: CrashPoint) -> None:
-    expected = peaceful(tmp_path / "peace", looking_settings(kind)).outputs()
-    world = World(tmp_path / "crash", looking_settings(kind))
-    items: list[bytes | Crash] = list(stream())
-    items.insert(5, Crash(point))
-    world.fill(items)
-    world.run()
-    assert world.starts == 2
-    assert world.outputs() == expected
-
-
-@pytest.mark.parametrize("kind", ["none", "cosine", "metadata"])
-@pytest.mark.parametrize("insert", ["unique", "root"])
-def test_an_index_of_simhash_and_a_second_look_that_was_lost_is_restored_from_the_outputs(
-    tmp_path: Path, insert: str, kind: str
-) -> None:
-    chosen = looking_settings(kind, index=IndexSettings(insert=insert))  # type: ignore[arg-type]
-    whole = peaceful(tmp_path / "whole", chosen)
-    world = World(tmp_path / "lost", chosen)
-    world.fill(stream()[:9])
-    world.run()
-    shutil.rmtree(tmp_path / "lost")
-    world.fill(stream()[9:])
-    world.run()
-    assert sum(world.restored) > 0
-    assert world.outputs() == whole.outputs()
-
-
 def test_a_record_that_kills_every_worker_is_tried_apart_and_becomes_a_dead_letter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ CALLS: dict[str, Callable[[Index], object]] = {
     "due_stories": lambda index: index.due_stories(1),
     "find": lambda index: index.find(["a"]),
     "forget": lambda index: index.forget(["a"]),
+    "forget_names": lambda index: index.forget_names("a"),
     "forget_streams": lambda index: index.forget_streams(["a"]),
     "give_back": lambda index: index.give_back(entries_of(ROWS)),
     "judged": lambda index: index.judged(entries_of(ROWS)),

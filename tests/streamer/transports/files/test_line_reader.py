@@ -20,7 +20,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index import Source
+from index import Applied, Source
 from streamer.errors import InputUnreadable
 from streamer.settings.settings import Decode
 from streamer.transports.files.formats import record_test
@@ -28,8 +28,8 @@ from streamer.transports.files.line_reader import (
     BLANK,
     STANDARD_INPUT,
     LineReader,
-    digests_at,
     lines,
+    proven,
     records_of,
 )
 from tests.support.examples import examples
@@ -244,7 +244,9 @@ def test_skipping_lines_proves_them_as_reading_does(tmp_path: Path) -> None:
     assert skipping.skip(9_000) == 9_000
     assert reading.digest() == skipping.digest()
     assert skipping.skip(5_000) == 1_000
-    assert digests_at(path, [9_000, 0, 10_001]) == {9_000: reading.digest(), 0: xxhash.xxh3_128().digest()}
+    read, none = Applied(9_000, reading.digest()), Applied(0, xxhash.xxh3_128().digest())
+    others = [Applied(10_001, b""), Applied(8_999, reading.digest()), Applied(0, reading.digest())]
+    assert proven(path, [read, none, *others]) == {read, none}
     assert skipping.bytes_read == path.stat().st_size
     reading.close()
     skipping.close()

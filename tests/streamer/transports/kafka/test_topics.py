@@ -1,19 +1,24 @@
 """Topics by hand: made once, and filled in order."""
 
 import uuid
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import orjson
 import pytest
+from kafka import TopicPartition
 from kafka.admin import ConfigResource
+from kafka.structs import OffsetAndMetadata
 
+from index import Source
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.parts import PARTS, Part, settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.files.line_reader import lines
+from streamer.transports.kafka import topics
 from streamer.transports.kafka.clients import compacted_topics, make_admin
-from streamer.transports.kafka.topics import Note, create_topics, parse_note, produce, require_topics
+from streamer.transports.kafka.topics import Note, committed_offsets, create_topics, parse_note, produce, require_topics
 from streamer.transports.transport import Place
 from tests.support.command_line import run
 from tests.support.transport_worlds import committed_records, make_settings
@@ -163,3 +168,23 @@ def test_a_note_is_read_as_it_was_written(note: Note, text: str) -> None:
 
 def test_an_offset_without_a_note_says_nothing() -> None:
     assert parse_note(None) == Note("")
+
+
+def test_offsets_in_other_topics_and_of_partitions_that_nobody_read_are_no_committed_offsets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = make_settings()
+    name = settings.topics.input
+    offsets = {
+        TopicPartition(topic, partition): OffsetAndMetadata(offset, note, -1)
+        for topic, partition, offset, note in [
+            (name, 0, 0, "stream"),
+            (name, 1, 7, ""),
+            (name, 2, -1, ""),
+            ("another", 3, 9, ""),
+        ]
+    }
+    admin = SimpleNamespace(list_group_offsets=lambda groups: dict.fromkeys(groups, offsets))
+    monkeypatch.setattr(topics.clients, "asking", lambda *_: nullcontext(admin))
+    monkeypatch.setattr(topics.clients, "topic_ids", lambda *_: {name: "its id"})
+    assert committed_offsets(settings) == {Source("stream", 0): 0, Source("its id", 1): 7}
