@@ -127,7 +127,7 @@ dashboard-check: $(INSTALLED_DEV) ## scrape the running service with a real Prom
 page-check: $(INSTALLED_DEV) ## run the service's page in a real Chromium, fed with hostile words
 	@$(BIN)/python -m deploy.page_check
 
-pictures: $(INSTALLED_DEV) ## draw the page and the dashboard of a service at work into docs/
+pictures: $(INSTALLED_DEV) ## draw the page and the dashboard of a service at work into docs/; it works for five minutes first
 	@$(BIN)/python -m deploy.pictures --page docs/page.png --page-zh docs/zh/page.png --dashboard docs/dashboard.png
 
 clean-run: $(INSTALLED_DEV) ## make the release, install it in a clean environment, and run the demo and every example there

@@ -210,6 +210,7 @@ def screenshot(url: str, file: Path, width: int, height: int, scale: float = 1, 
     program, libraries = pngquant()
     command = [program, "--force", "--strip", "--output", file, str(colours), file]
     subprocess.run(command, env={**os.environ, "LD_LIBRARY_PATH": libraries}, check=True)
+    print(f"{file} is drawn", file=sys.stderr)
 
 
 def pngquant() -> tuple[Path, str]:
@@ -237,6 +238,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             url = stack.enter_context(running_prometheus(prometheus_programs()[0], target))
             begin = time.time()
+            print(
+                f"the service works at {target} for {options.minutes:g} minutes, then come the pictures",
+                file=sys.stderr,
+            )
             time.sleep(60 * options.minutes)
             for language, file in (("en", options.page), ("zh", options.page_zh)):
                 if file is not None:

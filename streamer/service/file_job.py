@@ -201,7 +201,7 @@ def filter_files(
         totals.remarks, totals.suffix, totals.folder = transport.remarks, transport.suffix, transport.outcomes
     if settings.audit.one_in:
         totals.audit = estimates_of(settings)
-    totals.seconds = time.perf_counter() - begin
+    totals.seconds, totals.index = time.perf_counter() - begin, settings.index.directory
     return totals, not interrupted
 
 

@@ -27,6 +27,7 @@ class Totals:
     odd_times documents whose time was not understood
     without_scope documents in the empty scope, with decode.scope set
     clusters  counts by `ClusterTable.choose`; empty if clusters are not written
+    index     folder of the index that decided; None: unknown
 
     >>> Totals(records=500, seconds=2.0).records_per_second
     250.0
@@ -49,6 +50,7 @@ class Totals:
     audit: dict[str, Any] = field(default_factory=dict)
     unread: str = ""
     clusters: dict[str, int] = field(default_factory=dict)
+    index: Path | None = None
 
     def add(self, batch: BatchReport) -> None:
         """Count one delivered batch."""
@@ -101,6 +103,7 @@ class Totals:
             "clusters": self.clusters,
             "reasons": {f"{verdict}/{reason}": count for (verdict, reason), count in sorted(self.outcomes.items())},
             "out": str(out),
+            "index": None if self.index is None else str(self.index),
         }
 
 
@@ -149,6 +152,9 @@ def table(totals: Totals, out: Path) -> PlainTable:
         words = "unique, near-duplicate" if totals.shadow and verdict is Verdict.UNIQUE else _words(verdict)
         add(f"{words} in", "", str(out / f"{name}{totals.suffix}"))
     add("every verdict in", "", str(out / f"verdicts{totals.suffix}"))
+    if totals.index is not None:
+        # Without --index it lies in the working directory, and the next --out there shares it.
+        add("compared with", "", f"all that the index {totals.index} holds")
     return rows
 
 

@@ -93,7 +93,9 @@ KNOWN = f"e.kind IN {_KINDS} AND f.kind IN {_KINDS}"
 
 KNOWN_AND_READ = f"{KNOWN} AND {_BOTH_READ}"
 _TEXT_DIFFERS = "substr(e.digests, 1, 8) IS NOT substr(f.digests, 1, 8)"
+# A restored index learns frames in another order, and keeps none for documents that did not enter.
 _IN_FRAMES = "(j.in_frame OR k.in_frame)"
+_FRAMED = ("similarities in the frames of hosts, which the index may know otherwise", _IN_FRAMES)
 _ONE_SOURCE = "o.original >= source.first AND o.original < source.stop"
 
 _RATIO = f"max(o.length, {ROUNDING})"
@@ -314,7 +316,7 @@ def updates(known: str) -> Group:
                 Check(name, f"{over} AND {wrong}", _to_original("replaces"), over)
                 for name, (over, wrong) in problems.items()
             ),
-            Check("similarity", other_distance, _to_original("replaces")),
+            Check("similarity", other_distance, _to_original("replaces"), excused=[_FRAMED]),
         ],
         left_out=[
             ("updates without a fingerprint, or of a version without one", f"{is_update} AND ({known}) IS NOT TRUE")
@@ -365,8 +367,6 @@ def similarities(known: str, by_now: str, *, by_similarity: bool) -> Group:
     same = f"{known} AND o.reason IN {_SAME_TEXT} AND {both_by_now} AND {_BOTH_READ}"
     told, true = (_shown(distance, by_similarity) for distance in ("o.distance", "m.distance"))
     words = f"place(o.row) || ': tells ' || {told} || ' of ' || place(o.original) || ', which is ' || {true}"
-    # A restored index learns frames in another order, and keeps none for documents that did not enter.
-    in_frames = "similarities in the frames of hosts, which the index may know otherwise"
     return Group(
         rows,
         [
@@ -376,7 +376,7 @@ def similarities(known: str, by_now: str, *, by_similarity: bool) -> Group:
                 f"{known} AND (NOT m.is_near OR m.distance != o.distance)",
                 words,
                 known,
-                excused=[(in_frames, _IN_FRAMES)],
+                excused=[_FRAMED],
             ),
         ],
         left_out=[("duplicates without a fingerprint, or of an original without one", f"({known}) IS NOT TRUE")],

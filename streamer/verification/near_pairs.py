@@ -23,8 +23,11 @@ from streamer.fingerprint.hashing import present
 Keys = Callable[[Words], Words]
 """Fingerprints, uint64 [n, words] -> keys, uint64 [n, tables]; different tables have different keys."""
 
-KEYS_AT_ONCE = 1 << 24
-"""Keys sorted at once: some 600 MB."""
+KEYS_AT_ONCE = 1 << 22
+"""Keys sorted at once: some 150 MB."""
+
+FILES_MAX = 512
+"""Most files open at once, below a process's usual limit of 1,024: for 2 billion keys."""
 
 PAIRS_AT_ONCE = 1 << 18
 
@@ -71,7 +74,7 @@ def pairs(
     wanted  keys uint64 [m] ascending, for only these; None: all
     """
     with ExitStack() as stack:
-        files = max(1, -(-count // keys_at_once))
+        files = min(max(1, -(-count // keys_at_once)), FILES_MAX)
         paths = [folder / f"keys-{number}" for number in range(files)]
         opened = [stack.enter_context(path.open("wb")) for path in paths]
         for rows, fingerprints in parts:
@@ -81,7 +84,7 @@ def pairs(
             for number in range(files):
                 opened[number].write(keyed[of_files == number].tobytes())
     for path in paths:
-        yield from _pairs_in(np.fromfile(path, _KEYED_ROW))
+        yield from _pairs_in(*_sorted(path))
         path.unlink()
 
 
@@ -92,10 +95,15 @@ def _keyed(rows: Rows, keys: Words, wanted: Words | None) -> npt.NDArray[np.void
     return keyed if wanted is None else keyed[present(keyed["key"], wanted)]
 
 
-def _pairs_in(keyed: npt.NDArray[np.void]) -> Iterator[tuple[Rows, Rows]]:
+def _sorted(path: Path) -> tuple[Words, Rows]:
+    """A file's keys, ascending, and their rows. All else that sorting needs is free afterwards."""
+    keyed = np.fromfile(path, _KEYED_ROW)
     order = np.argsort(keyed["key"], kind="stable")
-    keys, rows = keyed["key"][order], keyed["row"][order]
-    left, step = np.arange(len(keys)), 1
+    return keyed["key"][order], keyed["row"][order]
+
+
+def _pairs_in(keys: Words, rows: Rows) -> Iterator[tuple[Rows, Rows]]:
+    left, step = np.flatnonzero(keys[1:] == keys[:-1]), 1
     while len(left):
         left = left[left + step < len(keys)]
         left = left[keys[left] == keys[left + step]]

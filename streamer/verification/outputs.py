@@ -79,7 +79,7 @@ class Reading:
     placeholders: dict[Source, list[range]] = field(default_factory=dict)
     """Offsets that a dead letter reports as unreadable."""
     came_out: set[Position] = field(default_factory=set)
-    """Positions with an output, and without a record now."""
+    """Positions with an output, whose records cannot be read now."""
     unreadable: dict[Source, list[range]] = field(default_factory=dict)
     """Offsets without readable records now."""
 
@@ -175,7 +175,8 @@ class Reading:
     def _note_strange(self, output: Output) -> None:
         position = output.headers.position
         assert position is not None, "as above"
-        self.came_out.add(position)
+        if within(self.unreadable, position):
+            self.came_out.add(position)
         if absence := self._absence(position):
             self.findings.leave_out(absence[0], 1)
         elif output.headers.reason == _UNREADABLE:

@@ -65,12 +65,20 @@ def test_pages_of_templates_are_unique_by_their_reason(totals: Totals) -> None:
     assert "template 4" in line
 
 
+def test_the_index_that_a_newcomer_did_not_name_is_in_the_totals(totals: Totals) -> None:
+    totals.index = Path("index-data")
+    shown = io.StringIO()
+    Console(file=shown, width=120).print(table(totals, OUT))
+    assert " ".join(shown.getvalue().splitlines()[-1].split()) == "compared with all that the index index-data holds"
+
+
 def test_machines_get_every_total_by_name(totals: Totals) -> None:
     totals.left_out.update({"response, image/png": 1200, "request": 1})
     totals.clusters = {"clusters": 2, "best": 7}
     totals.odd_times = 3
     totals.without_scope = 2
     totals.folder = Counter({"update/recrawled": 1, "duplicate/similar": 2})
+    totals.index = Path("index-data")
     found = totals.as_json(OUT)
     assert found.pop("cpu_us_by_verb") == pytest.approx(dict.fromkeys(STEPS, 1.0))
     assert found == {
@@ -100,6 +108,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
             "unique/short-text-new": 3,
         },
         "out": "out",
+        "index": "index-data",
     }
 
 

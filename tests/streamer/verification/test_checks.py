@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from index import NO_DISTANCE, Position, Source, Verdict
+from index import NO_DISTANCE, Kind, Position, Source, Verdict
 from streamer.delivered.table import Delivered, Table, opened
 from streamer.records.output_headers import OutputHeaders
 from streamer.transports.output_log import Extent
-from streamer.verification.checks import Check, Group, originals
+from streamer.verification.checks import KNOWN, Check, Group, originals, updates
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 
 ENDS = {Source("stream", 0): 2, Source("stream", 1): 1}
@@ -58,6 +58,26 @@ def test_what_stands_for_itself_is_held_against_offsets_alone(verdict: Verdict, 
 @pytest.mark.parametrize("verdict", [Verdict.DUPLICATE, Verdict.UPDATE])
 def test_within_a_partition_the_offset_decides_whatever_the_index_says(verdict: Verdict, tmp_path: Path) -> None:
     assert later_originals(tmp_path, verdict, SAME_PARTITION, 5, 3) == 1
+
+
+@pytest.mark.parametrize("framed", [(), (ORIGINAL,), (OTHER_PARTITION,)])
+def test_the_similarity_of_an_update_in_a_frame_is_counted_and_not_blamed(
+    framed: tuple[int, ...], tmp_path: Path
+) -> None:
+    """A restored index may know another frame for either version."""
+    told = OutputHeaders(Verdict.UPDATE, "", None, "", None, 3_000, None, "", ())
+    with opened(tmp_path / "table", EXTENT) as table:
+        table.execute(SCHEMA)
+        outputs(table, {ORIGINAL: Verdict.UNIQUE}, ORIGINAL)
+        table.add_outputs([Delivered(OTHER_PARTITION, told, ORIGINAL)])
+        for row in (ORIGINAL, OTHER_PARTITION):
+            table.insert("journal", [(row, row, 0, row == ORIGINAL, row in framed)])
+            table.insert("print", [(row, int(Kind.NEAR), bytes(8), 0, None, None, 0, False, None, None, None, None)])
+        table.insert("measured", [(OTHER_PARTITION, 3_001, True)])
+        findings = Findings()
+        updates(KNOWN).run(table, findings)
+    assert findings["similarity"].wrong == (not framed)
+    assert findings.unchecked["similarities in the frames of hosts, which the index may know otherwise"] == bool(framed)
 
 
 def test_the_first_excuse_of_a_problem_counts_and_only_the_first_problems_are_in_words(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Joins by sorted keys find what comparing all with all finds."""
 
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index import Parameters, minhash
-from streamer.verification.near_pairs import equality_keys, keys_of, pairs
+from streamer.verification.near_pairs import KEYS_AT_ONCE, equality_keys, keys_of, pairs
 from tests.support.examples import examples
 
 Pairs = set[tuple[int, int]]
@@ -123,3 +125,19 @@ def test_no_row_is_a_pair_with_itself(tmp_path: Path) -> None:
     assert all(left != right for left, right in joined(fingerprints, parameters, tmp_path))
     keys, tables = keys_of(parameters, len(fingerprints))
     assert all(len(set(row)) == tables for row in keys(fingerprints).tolist())
+
+
+def test_three_times_the_keys_that_are_sorted_at_once_need_no_more_memory_than_one_part_of_them(tmp_path: Path) -> None:
+    count, at_once = 3 * KEYS_AT_ONCE, 1 << 16
+
+    def parts() -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
+        for begin in range(0, count, at_once):
+            rows = np.arange(begin, begin + at_once)
+            yield rows, (rows // 2).astype(np.uint64)[:, None]
+
+    tracemalloc.start()
+    found = sum(len(left) for left, _ in pairs(parts(), equality_keys, count, tmp_path))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == count // 2
+    assert peak < 250e6
