@@ -53,7 +53,7 @@ class Buckets:
         task.put_all(contents)
 
     def keep(self, task: Task, opened: "Opened", kept: npt.NDArray[np.bool_]) -> "Opened":
-        """Keep some entries of opened pages, bool [entries]; returns the pages as they are then."""
+        """Keep some entries on opened pages, bool [entries]; returns the pages as they are then."""
         pages = np.repeat(np.arange(len(opened.names)), opened.counts)
         counts = np.bincount(pages[kept], minlength=len(opened.names))
         entries, heads, full, ends = opened.entries[kept], list(opened.heads), opened.full.copy(), np.cumsum(counts)

@@ -102,8 +102,8 @@ class Task(Protocol):
 class Floor(NamedTuple):
     """What RESOLVE writes into the log: all epochs before this one are over.
 
-    partition  of the log that takes it
-    run        number that ORDER drew for this partition: a log may have floors of earlier jobs
+    partition  that takes it
+    run        number that ORDER drew for this partition: a log may have earlier jobs' floors
     """
 
     epoch: int

@@ -72,14 +72,14 @@ class Retained:
     """How long entries count, and the epochs by which what has expired is removed.
 
     retention  as in an index
-    epoch_ms   length of an epoch in the log's time
+    epoch_ms   an epoch's length in the log's time
     """
 
     retention: Retention
     epoch_ms: int
 
     def epochs(self, highs: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Epochs of documents by their high keys, int64 of any shape."""
+        """Documents' epochs by their high keys, int64 in any shape."""
         return (highs >> np.uint64(PARTITION_BITS)).astype(np.int64) // self.epoch_ms
 
 

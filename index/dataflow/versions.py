@@ -26,7 +26,7 @@ _NAME = np.dtype([("page", "V8")])
 
 
 class Versions:
-    """The operator VERSIONS. Its state has the key of each page's latest record."""
+    """The operator VERSIONS. Its state has each page's latest record, by key."""
 
     def __init__(self, shards: int, retained: Retained | None):
         """See `Dataflow`."""

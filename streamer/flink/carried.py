@@ -7,10 +7,10 @@ from streamer.fingerprint.scheme import longer_of, parameters_for, retention_of
 from streamer.settings.settings import Settings
 
 EPOCHS_IN_AGE = 8
-"""Epochs in `index.age_max_hours`: alike documents are filed once in each, and the state of one more is kept."""
+"""Epochs in `index.age_max_hours`: alike documents are filed once in each, and one more is kept."""
 
 EPOCH_MINUTES = 60.0
-"""Length of an epoch if entries leave by number alone."""
+"""An epoch's length if entries leave by number alone."""
 
 
 def dataflow_of(
@@ -25,7 +25,7 @@ def dataflow_of(
 
     seeding        whether it begins with an index's entries
     incomplete     as in `Dataflow`, and so are `sizes`
-    epoch_minutes  length of an epoch with retention; None: by `EPOCHS_IN_AGE`, or EPOCH_MINUTES
+    epoch_minutes  an epoch's length with retention; None: by `EPOCHS_IN_AGE`, or EPOCH_MINUTES
     """
     problems = refusals(settings, seeding=seeding)
     if problems:

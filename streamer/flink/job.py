@@ -64,7 +64,7 @@ def tag_of(stage: Stage) -> OutputTag:
 
 
 def keyed_record() -> Any:
-    """Type of a record with a key."""
+    """A record with a key, as a type."""
     return Types.ROW_NAMED(["k", "v"], [Types.PRIMITIVE_ARRAY(Types.BYTE())] * 2)
 
 
@@ -235,7 +235,7 @@ def _write(
 ) -> None:
     """Write verdicts, and heartbeats for `keys` into the fingerprint topic: otherwise time would stop in silent partitions.
 
-    Floors go there too, so that all tasks learn of them at one place in the order.
+    Floors go there too, so that all tasks learn them at one place in the order.
 
     A record has its partition's key: PyFlink's DataStream sink cannot set one.
     """
@@ -310,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--epoch-minutes",
         type=float,
-        help="with retention: the state forgets by runs of this much of the log's time; it cannot change (default: an eighth of "
+        help="with retention: the state forgets by runs this long in the log's time; it cannot change (default: an eighth of "
         "index.age_max_hours, or 60)",
     )
     options = parser.parse_args(arguments)

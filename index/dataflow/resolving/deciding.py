@@ -91,7 +91,7 @@ class Concluded(NamedTuple):
 
 
 def _needed(ends: Numbers, are_current: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Records whose documents are their pages' last or current version, bool [r]; ends: int64 [k], of the pages' records."""
+    """Records whose documents are their pages' last or current version, bool [r]; ends: int64 [k], the pages' ends."""
     needed = np.zeros(len(are_current), np.bool_)
     needed[ends - 1] = True
     current = _newest(np.append(0, ends[:-1]), are_current)

@@ -73,7 +73,7 @@ class FateStore:
     def write(self, task: Task, gone: Rows, members: Rows, followers: Rows) -> Sequence[bytes]:
         """Note documents that are gone, by their keys, members, and each followed document's followers as a whole.
 
-        Returns the names of batches that had no value.
+        Returns the names that had no value.
         """
         parts = gone, members, followers
         highs, lows = (np.concatenate([part[name] for part in parts]) for name in ("high", "low"))

@@ -21,7 +21,7 @@ PAGE_RECORD = np.dtype(
         *(("text", "<u8"), ("substance", "<u8"), ("returns", "u1"), ("strangers", "u1"), ("own", "?")),
     ]
 )
-"""A record of a page: its key, and that of the document that it was or repeated. Its digests and counts are those of
+"""A record of a page: its key, and that of the document that it was or repeated. Its digests and counts are those in
 `index.versions.history.Version`, and `own` says whether the document is the page's."""
 
 _COUNT = struct.Struct("<B")
@@ -29,7 +29,7 @@ _PREFIX = b"page"
 
 
 class PageState(NamedTuple):
-    """What is known of a page.
+    """A page that is known.
 
     records    PAGE_RECORD [r], its last ones in order
     documents  `Layout.signature`, in any order
@@ -62,7 +62,7 @@ class PageStates:
 
 
 def first_records(documents: Rows) -> Rows:
-    """Records of pages that came once, and were unique; documents: as `Layout.signature`."""
+    """Records whose pages came once, and were unique; documents: as `Layout.signature`."""
     records = np.zeros(len(documents), PAGE_RECORD)
     for part in ("high", "low"):
         records[part] = records[f"document_{part}"] = documents[part]
@@ -72,7 +72,7 @@ def first_records(documents: Rows) -> Rows:
 
 
 def page_name(page: int) -> bytes:
-    """Name of this page's value."""
+    """This page's name in the state."""
     return _PREFIX + page.to_bytes(8, "little")
 
 
@@ -92,7 +92,7 @@ class KnownPages(NamedTuple):
     digests    uint64 [k], ascending
     records    PAGE_RECORD [r], page after page, in order
     pages      int64 [r], each record's page
-    documents  `Layout.signature`, those of all pages
+    documents  `Layout.signature`, for all pages
     """
 
     digests: npt.NDArray[np.uint64]
