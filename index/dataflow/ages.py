@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
     high, low   key of its first row
     begin, end  keys: its source's documents from the first one to before the second one have expired by age
-    run         `Floor.run` of its partition
+    run         its partition's `Floor.run`
     may_enter   bool [n], rows that are compared
     """
 
@@ -62,7 +62,7 @@ class _State(NamedTuple):
 
 
 class Ages:
-    """Record times of a partition. Its state has a note for each value that the source's time had and that counts."""
+    """A partition's record times. Its state has a note for each value that the source's time had and that counts."""
 
     def __init__(self, age_max_ms: int):
         """age_max_ms: as in `index.session.Retention`."""
@@ -74,7 +74,7 @@ class Ages:
         """Begin and end of what has expired, as in `Place`, with the record times of a batch with this key."""
         state = self._read(task)
         if state is None or state.stream != stream.encode("utf-8", "surrogatepass"):
-            # A recreated topic is another source, and the entries of the former one stay as they are.
+            # A recreated topic is another source, and the former one's entries stay as they are.
             if state is not None:
                 task.remove_all([_note(number) for number in range(state.first, state.last)])
             encoded = stream.encode("utf-8", "surrogatepass")
@@ -82,7 +82,7 @@ class Ages:
         times = watermark_ms(Times(state.watermark_ms, state.latest_ms), times_ms)
         state = self._expired(task, state, times.watermark_ms - self._age_max_ms)
         if times.watermark_ms >= 0:
-            # A note has the end of the log at the source's time.
+            # A note has the log's end at the source's time.
             number = state.last - (state.last > state.first and times.watermark_ms == state.watermark_ms)
             task.put_all({_note(number): _NOTE.pack(times.watermark_ms, key[0], key[1] + len(times_ms))})
             state = state._replace(last=number + 1)
@@ -90,7 +90,7 @@ class Ages:
         return state.begin, state.end
 
     def _expired(self, task: Task, state: _State, oldest_ms: int) -> _State:
-        """The state without notes of times before `oldest_ms`."""
+        """The state without notes from before `oldest_ms`."""
         end, first = state.end, state.first
         while first < state.last:
             note = _NOTE.unpack(task.get(_note(first)) or b"")

@@ -98,7 +98,7 @@ class Claim:
                 self._opened(task, np.unique(noted["page"]))
 
     def _opened(self, task: Task, pages: npt.NDArray[np.uint64]) -> Opened:
-        """Read distinct pages, without the entries of epochs that are over."""
+        """Read distinct pages, without entries from past epochs."""
         opened = self._buckets.read(task, pages)
         if self._retained is None:
             return opened

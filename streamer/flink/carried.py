@@ -10,7 +10,7 @@ EPOCHS_IN_AGE = 8
 """Epochs in `index.age_max_hours`: alike documents are filed once in each, and the state of one more is kept."""
 
 EPOCH_MINUTES = 60.0
-"""Length of an epoch if entries leave by number alone."""
+"""An epoch's length if entries leave by number alone."""
 
 
 def dataflow_of(

@@ -64,23 +64,23 @@ def tag_of(stage: Stage) -> OutputTag:
 
 
 def keyed_record() -> Any:
-    """Type of a record with a key."""
+    """A record's type, with a key."""
     return Types.ROW_NAMED(["k", "v"], [Types.PRIMITIVE_ARRAY(Types.BYTE())] * 2)
 
 
 def floors_tag() -> OutputTag:
-    """Output tag of floors, as records for the fingerprint topic."""
+    """Output tag for floors, as records for the fingerprint topic."""
     return OutputTag("floors", keyed_record())
 
 
 def _map_state(runtime_context: RuntimeContext, name: str) -> Any:
-    """State of the current key."""
+    """The current key's state."""
     kind = Types.PICKLED_BYTE_ARRAY()
     return runtime_context.get_map_state(MapStateDescriptor(name, kind, kind))
 
 
 class KeyTask:
-    """State of the current key, as `index.dataflow.Task`."""
+    """The current key's state, as `index.dataflow.Task`."""
 
     def __init__(self, state: Any) -> None:
         self._state = state

@@ -23,7 +23,7 @@ _BATCH = struct.Struct("<QQQ")
 class _State(NamedTuple):
     """What is kept.
 
-    next_number  number of the next entry
+    next_number  for the next entry
     first, last  batches in the queue: from the first one to before the last one
     high, low    documents below this key have expired by number
     floor        first epoch that was not over at the last `Floor`
