@@ -234,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with ExitStack() as stack:
             target = options.target or stack.enter_context(
-                fed_service("ask.enabled=true", "ask.texts=true", "audit.one_in=4")
+                fed_service("ask.enabled=true", "ask.texts=true", "audit.one_in=32")
             )
             url = stack.enter_context(running_prometheus(prometheus_programs()[0], target))
             begin = time.time()
