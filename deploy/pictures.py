@@ -37,7 +37,7 @@ FONTS = "fonts-wqy-microhei"
 COLOURS_MAX = 128
 PAGE_HEIGHT = 1945
 """Pixels of the page that show a pair with its words below the audit."""
-PAGE_SCALE, PAGE_COLOURS_MAX = 0.8, 32
+PAGE_SCALE, PAGE_COLOURS_MAX = 0.8, 64
 WIDTH = 1440
 SCREENSHOT_SECONDS_MAX = 600
 COLUMNS = 24
