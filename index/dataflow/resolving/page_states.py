@@ -66,7 +66,7 @@ def first_records(documents: Rows) -> Rows:
     records = np.zeros(len(documents), PAGE_RECORD)
     for part in ("high", "low"):
         records[part] = records[f"document_{part}"] = documents[part]
-    records["text"], records["substance"] = documents["tag"]["digests"][:, 0].T
+    records["text"], records["substance"] = documents["tag"]["digests"].reshape(-1, 2).T
     records["own"] = True
     return records
 
