@@ -37,7 +37,7 @@ FONTS = "fonts-wqy-microhei"
 COLOURS_MAX = 128
 PAGE_HEIGHT = 1945
 """Pixels of the page that show a pair with its words below the audit."""
-PAGE_SCALE, PAGE_COLOURS_MAX = 0.8, 32
+PAGE_SCALE, PAGE_COLOURS_MAX = 0.8, 64
 WIDTH = 1440
 SCREENSHOT_SECONDS_MAX = 600
 COLUMNS = 24
@@ -234,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with ExitStack() as stack:
             target = options.target or stack.enter_context(
-                fed_service("ask.enabled=true", "ask.texts=true", "audit.one_in=4")
+                fed_service("ask.enabled=true", "ask.texts=true", "audit.one_in=32")
             )
             url = stack.enter_context(running_prometheus(prometheus_programs()[0], target))
             begin = time.time()

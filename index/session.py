@@ -172,7 +172,7 @@ class ReadSession:
         self.opened = opened
         self.bases = bases
         self.streams_of_bases: dict[int, str] = {}
-        """Streams of bases by the numbers that they have in this session."""
+        """Bases' streams by the numbers that they have in this session."""
         self.parameters = opened.parameters
         self.words = opened.parameters.stored_words
         self.longer = opened.longer

@@ -17,7 +17,7 @@ from index.storage.documents import Document
 from index.storage.log import Origin
 
 GONE = np.uint64(2**63 - 1)
-"""Number of a root that no open set has."""
+"""A root's number if no open set has it."""
 
 Numbers = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]

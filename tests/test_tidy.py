@@ -26,7 +26,7 @@ CODE_LINES_MAX = {
     "index/kernels": 2016,
     "index/lsm": 901,
     "index/matching": 572,
-    "index/storage": 2310,
+    "index/storage": 2311,
     "index/stories": 297,
     "index/tools": 1608,
     "index/versions": 234,
@@ -46,18 +46,18 @@ CODE_LINES_MAX = {
     "streamer/index_admin": 706,
     "streamer/observe": 1135,
     "streamer/parts": 1356,
-    "streamer/records": 1667,
-    "streamer/service": 2105,
-    "streamer/settings": 892,
+    "streamer/records": 1676,
+    "streamer/service": 2125,
+    "streamer/settings": 893,
     "streamer/text": 1912,
-    "streamer/transports": 6257,
-    "streamer/verification": 1235,
+    "streamer/transports": 6259,
+    "streamer/verification": 1237,
     "streamer/what_if": 395,
     "streamer/workers": 640,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 53_760, "bench": 7_620, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 54_600, "bench": 7_620, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

@@ -90,7 +90,7 @@ class Ages:
         return state.begin, state.end
 
     def _expired(self, task: Task, state: _State, oldest_ms: int) -> _State:
-        """The state without notes of times before `oldest_ms`."""
+        """The state without notes from before `oldest_ms`."""
         end, first = state.end, state.first
         while first < state.last:
             note = _NOTE.unpack(task.get(_note(first)) or b"")

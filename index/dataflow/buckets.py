@@ -18,7 +18,7 @@ _CHUNK = struct.Struct("<8sI")
 class Buckets:
     """Entries under pages.
 
-    A page holds its open chunk's entries, then its number of full chunks if there are any. Full chunks change only if
+    A page holds its open chunk's entries, then how many full chunks it has, if any. Full chunks change only if
     entries expire.
     """
 

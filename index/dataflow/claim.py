@@ -8,7 +8,7 @@ the first enters. They have the same matches, so a later one is unique only if t
 enough, the first is as near, and earlier. If entries may leave, RESOLVE knows which alike documents follow the first.
 
 With retention that holds for each epoch: once an epoch is over its documents have expired, those that followed among them. CLAIM
-drops them when it meets them, and short texts, which it may never meet again, by a list.
+drops them when it meets them, and those of short texts, which it may never meet again, by a list.
 """
 
 import struct
@@ -98,7 +98,7 @@ class Claim:
                 self._opened(task, np.unique(noted["page"]))
 
     def _opened(self, task: Task, pages: npt.NDArray[np.uint64]) -> Opened:
-        """Read distinct pages, without entries whose epochs are over."""
+        """Read distinct pages, without entries from past epochs."""
         opened = self._buckets.read(task, pages)
         if self._retained is None:
             return opened
@@ -110,7 +110,7 @@ class Claim:
         return 0 if content is None else unpack_floor(content)
 
     def _note_exact(self, task: Task, leaders: Rows, pages: npt.NDArray[np.uint64]) -> None:
-        """Note pages on which short texts enter, by epoch."""
+        """Note the pages of short texts that enter, by epoch."""
         if self._retained is not None:
             exact = pages >= EXACT_PAGES
             for epoch, places in by_group(self._retained.epochs(leaders["high"][exact])):

@@ -1,6 +1,6 @@
 """Ledger for names in a task's state by epoch, so that what retention has left behind is removed.
 
-Epochs divide the log's time (`Retained.epoch_ms`), and an epoch is over once all that it holds has expired. RESOLVE knows
+Epochs are runs of the log's time (`Retained.epoch_ms`), and an epoch is over once all that it holds has expired. RESOLVE knows
 when, and says so in the log (`Floor`). ORDER passes it on to the operators, at one place in the order.
 """
 
@@ -25,7 +25,7 @@ class Ledger:
         self._prefix, self._kind = prefix, kind
 
     def note(self, task: Task, epoch: int, rows: Rows) -> None:
-        """Note rows that were put in an epoch."""
+        """Note what was put in an epoch, as rows."""
         if not len(rows):
             return
         heading = self._heading(task)
@@ -66,19 +66,19 @@ class Leaves:
                 self._ledger.note(task, epoch, names[places])
 
     def remove(self, task: Task, messages: Sequence[Message]) -> None:
-        """Remove the leaves whose epochs are over, as messages say."""
+        """Remove leaves from past epochs, as messages say."""
         for floor in floors_of(messages):
             for noted in self._ledger.over(task, floor):
                 task.remove_all(noted.view("V16").tolist())
 
 
 def pack_floor(epoch: int) -> bytes:
-    """A message's content: all earlier epochs are over."""
+    """Content for a message that says that all earlier epochs are over."""
     return _FLOOR.pack(epoch)
 
 
 def floors_of(messages: Sequence[Message]) -> list[int]:
-    """Floors in messages."""
+    """What messages say about past epochs."""
     return [unpack_floor(each.content) for each in messages if each.kind == Kind.FLOOR]
 
 

@@ -139,7 +139,7 @@ def _outcome(session: ReadSession, outcomes: Outcomes, loaded: Loaded, versions:
 
 
 def _numbered(session: ReadSession, orders: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Numbers of documents in these orders, uint64 [n]; rows of the batch stay as they are."""
+    """Document numbers in these orders, uint64 [n]; rows of the batch stay as they are."""
     return np.where(orders < np.uint64(ROW_ORDER), sets.orders(session, orders), orders) if session.bases else orders
 
 

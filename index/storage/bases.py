@@ -11,14 +11,17 @@ base that is not open counts as a document that is gone. A stream of a base is
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from index.entry import Position, Source
 from index.storage.layout import BASES_KEY, Table
-from index.storage.store import Transaction
+
+if TYPE_CHECKING:
+    # A supervisor imports this module, and leaves compiled code to its workers.
+    from index.storage.store import Transaction
 
 FIRST_NUMBER = 2**62
 """Least number that a document in a base set has."""
@@ -45,13 +48,13 @@ class BaseName(NamedTuple):
     name: str
 
 
-def met(transaction: Transaction) -> list[str]:
+def met(transaction: "Transaction") -> list[str]:
     """Identities of all base sets that the index has met, by place."""
     identities: list[str] = json.loads(transaction.get(Table.META, BASES_KEY) or b"[]")
     return identities
 
 
-def meet(transaction: Transaction, identities: Sequence[str]) -> None:
+def meet(transaction: "Transaction", identities: Sequence[str]) -> None:
     """Add those of these base sets that are new."""
     transaction.put(Table.META, BASES_KEY, json.dumps([*dict.fromkeys([*met(transaction), *identities])]).encode())
 

@@ -22,7 +22,7 @@ class Answer:
     length_ratio       the document's length divided by the original's
     new_share          estimated share of its text that the original lacks, if the index measures it
     original_position  name/partition/offset
-    base               name of the base set that has the original
+    base               the base set that has the original, by name
     detail             what is wrong with a dead letter, for people
     replayed           whether an earlier call decided this position
     """

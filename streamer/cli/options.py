@@ -79,7 +79,7 @@ base_option = click.option(
     multiple=True,
     expose_value=False,
     callback=lambda context, _, bases: _choose_bases(context, bases),
-    help="Folder of an earlier index: what resembles an entry there is a duplicate. Repeat it for more.  [--set index.base]",
+    help="An earlier index's folder: what resembles an entry there is a duplicate. Repeat it for more.  [--set index.base]",
 )
 json_option = click.option(
     "--json",

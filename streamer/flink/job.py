@@ -64,23 +64,23 @@ def tag_of(stage: Stage) -> OutputTag:
 
 
 def keyed_record() -> Any:
-    """A record with a key, as a type."""
+    """A record's type, with a key."""
     return Types.ROW_NAMED(["k", "v"], [Types.PRIMITIVE_ARRAY(Types.BYTE())] * 2)
 
 
 def floors_tag() -> OutputTag:
-    """Output tag of floors, as records for the fingerprint topic."""
+    """Output tag for floors, as records for the fingerprint topic."""
     return OutputTag("floors", keyed_record())
 
 
 def _map_state(runtime_context: RuntimeContext, name: str) -> Any:
-    """State of the current key."""
+    """The current key's state."""
     kind = Types.PICKLED_BYTE_ARRAY()
     return runtime_context.get_map_state(MapStateDescriptor(name, kind, kind))
 
 
 class KeyTask:
-    """State of the current key, as `index.dataflow.Task`."""
+    """The current key's state, as `index.dataflow.Task`."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
@@ -235,7 +235,7 @@ def _write(
 ) -> None:
     """Write verdicts, and heartbeats for `keys` into the fingerprint topic: otherwise time would stop in silent partitions.
 
-    Floors go there too, so that all tasks learn them at one place in the order.
+    Floors go there too, so that all tasks learn of them at one place in the order.
 
     A record has its partition's key: PyFlink's DataStream sink cannot set one.
     """
@@ -310,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--epoch-minutes",
         type=float,
-        help="with retention: the state forgets by runs this long in the log's time; it cannot change (default: an eighth of "
+        help="with retention: the state forgets by runs of this much of the log's time; it cannot change (default: an eighth of "
         "index.age_max_hours, or 60)",
     )
     options = parser.parse_args(arguments)

@@ -73,7 +73,7 @@ class FateStore:
     def write(self, task: Task, gone: Rows, members: Rows, followers: Rows) -> Sequence[bytes]:
         """Note documents that are gone, by their keys, members, and each followed document's followers as a whole.
 
-        Returns the names that had no value.
+        Returns batches that had no value, by name.
         """
         parts = gone, members, followers
         highs, lows = (np.concatenate([part[name] for part in parts]) for name in ("high", "low"))
@@ -99,7 +99,7 @@ class FateStore:
         return new
 
     def remove(self, task: Task, names: Sequence[bytes]) -> None:
-        """Forget the fates of batches."""
+        """Forget batches' fates."""
         task.remove_all(names)
         for name in names:
             self._recent.pop(name, None)

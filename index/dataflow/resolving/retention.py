@@ -1,7 +1,7 @@
 """Retention in RESOLVE: which entries have expired before each batch, and which epochs are over.
 
-By number, the horizon is the next entry's number less `entries_max`. Numbers count the documents that entered, so a queue in
-the state has them for each batch, until the horizon has passed it.
+By number, the horizon is the number of the next entry less `entries_max`. Numbers count the documents that entered, so a queue in
+the state has those of each batch, until the horizon has passed it.
 """
 
 import struct
@@ -23,7 +23,7 @@ _BATCH = struct.Struct("<QQQ")
 class _State(NamedTuple):
     """What is kept.
 
-    next_number  the next entry's number
+    next_number  for the next entry
     first, last  batches in the queue: from the first one to before the last one
     high, low    documents below this key have expired by number
     floor        first epoch that was not over at the last `Floor`
@@ -77,7 +77,7 @@ class RetentionState:
         state = self._read(task)
         high = state.high
         if self._retained.retention.age_max_ms is not None:
-            # All that is older than what counts from any source.
+            # All that is older than what counts of any source.
             high = max(high, int(state.sources["end_high"].min(initial=2**64 - 1)) if len(state.sources) else 0)
         epoch = (high >> PARTITION_BITS) // self._retained.epoch_ms
         if epoch <= state.floor:
@@ -95,7 +95,7 @@ class RetentionState:
         task.put_all({_STATE: _HEADING.pack(*state[:8]) + state.sources.tobytes()})
 
     def _moved(self, task: Task, state: _State, horizon: int) -> _State:
-        """Move to the entry with this number, past batches whose entries are all older."""
+        """Move to the key of the entry with this number, past batches whose entries are all older."""
         first = state.first
         while True:
             number, high, low, entered = self._batch(task, first)
@@ -106,7 +106,7 @@ class RetentionState:
         return state._replace(first=first, high=high, low=low + int(entered[horizon - number]))
 
     def _batch(self, task: Task, place: int) -> tuple[int, int, int, npt.NDArray[np.int64]]:
-        """A batch's first number, its key, and its rows that entered."""
+        """Number of a batch's first entry, its key, and its rows that entered."""
         content = task.get(_batch(place))
         assert content is not None, "the entries that count are in the queue"
         bits = np.unpackbits(np.frombuffer(content, np.uint8, offset=_BATCH.size))
@@ -125,7 +125,7 @@ class RetentionState:
 
 
 def _with_source(sources: Rows, place: Place) -> Rows:
-    """Sources, with what has expired from a batch's own."""
+    """Sources with what has expired of a batch's own."""
     source = np.array([(place.high & PARTITION_MAX, *place.begin, *place.end)], SOURCE_HORIZON)
     same = np.ones(len(sources), np.bool_)
     for name in ("partition", "begin_high", "begin_low"):

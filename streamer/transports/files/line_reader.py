@@ -199,7 +199,7 @@ class LineReader:
     def digest(self) -> bytes:
         """XXH3-128 (16 bytes) over the lines returned or skipped, each followed by b"\\n".
 
-        Of an object with a proof: the proof, the offset of the next line, and the blank lines so far.
+        Of an object with a proof: the proof, the next line's offset, and the blank lines so far.
         """
         if not self._proof:
             return self._digest.digest()

@@ -233,7 +233,7 @@ class StoreReader(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Offset of the next byte."""
+        """The next byte's offset."""
         return self._at
 
     def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
