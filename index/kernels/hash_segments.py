@@ -269,7 +269,7 @@ def fill_spans(
     """Fill in begins and ends, int64 [n, k]: segments that may hold entries of tables int64 [k] between two bounds.
 
     lowest, highest  uint64 [n, k] each, inclusive bounds
-    order            int64 [n * k], places of the bounds, ascending by table and lowest bound
+    order            int64 [n * k], places of the bounds by table, then nearly ascending by lowest bound: a step back costs time
     edges            int64 [tables + 1], each table's first segment
     bounds           uint64 [segments], ascending within a table
     """
@@ -283,6 +283,8 @@ def fill_spans(
             segment = edges[table]
         while segment < edges[table + 1] and bounds[segment] < lows[which]:
             segment += 1
+        while segment > edges[table] and bounds[segment - 1] >= lows[which]:
+            segment -= 1
         # The last segment with a lower bound comes first: it holds entries up to the next bound.
         all_begins[which], end = max(edges[table], segment - 1), segment
         while end < edges[table + 1] and bounds[end] <= highs[which]:

@@ -1,5 +1,6 @@
 """Types for settings beyond text and number: their bounds, and the accepted values in words."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,10 +27,15 @@ def _pointer(text: str) -> str:
     return text
 
 
-def _not_empty(given: object) -> object:
+def _local(given: object) -> object:
     if given == "":
         raise ValueError("an empty path would be the current folder")
+    if isinstance(given, str) and _URL.match(given):
+        raise ValueError("a URL names no file or folder on this machine: only inputs may be URLs")
     return given
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def _name_of(letters_max: int) -> Any:
@@ -40,7 +46,7 @@ def _name_of(letters_max: int) -> Any:
 # A title describes the accepted values in words if type and bounds do not.
 Port = Annotated[int, Field(ge=0, le=65535)]
 Milliseconds = Annotated[int, Field(ge=1)]
-File = Annotated[Path, Field(strict=False), BeforeValidator(_not_empty)]
+File = Annotated[Path, Field(strict=False), BeforeValidator(_local)]
 Name = Annotated[str, _name_of(200)]
 Topic = Annotated[str, _name_of(249)]
 Server = Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/,]+):[0-9]{1,5}$", title="host:port")]

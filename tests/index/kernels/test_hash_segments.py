@@ -97,7 +97,9 @@ def test_a_span_holds_every_segment_that_may_hold_what_lies_between_the_bounds(
     of_columns = np.array(data.draw(st.permutations(range(len(tables)))))
     lowest = np.repeat(np.array(asked, np.uint64)[:, None], len(tables), axis=1)
     highest = lowest + np.uint64(data.draw(st.sampled_from([0, 3, 2**16])))
-    order = np.lexsort((lowest.reshape(-1), np.tile(of_columns, len(asked))))
+    # Sorted by all bits, by some, or by none.
+    unsorted_bits = np.uint64(data.draw(st.sampled_from([0, 1, 16, 40])))
+    order = np.lexsort((lowest.reshape(-1) >> unsorted_bits, np.tile(of_columns, len(asked))))
     begins, ends = np.full(lowest.shape, -1), np.full(lowest.shape, -1)
     hash_segments.fill_spans(of_columns, lowest, highest, order, edges, np.concatenate(tables), begins, ends)
     for row, column in np.ndindex(lowest.shape):

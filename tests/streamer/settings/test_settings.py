@@ -432,3 +432,11 @@ def test_what_is_no_number_within_bounds_is_refused(text: str) -> None:
 def test_a_charset_that_would_change_json_is_refused_and_utf_16_is_sent_to_its_conversion(charset: str) -> None:
     with pytest.raises(SettingsError, match=r"decode\.charset.*UTF-16 has to be converted first"):
         load(overrides=[f"decode.charset={charset}"])
+
+
+@pytest.mark.parametrize("setting", ["index.directory", "kafka.ssl_cafile", "fingerprint.dictionary"])
+@pytest.mark.parametrize("url", ["s3://corpora/index", "https://a.example/words.txt", "GS://a/b"])
+def test_a_url_where_a_file_or_folder_of_this_machine_belongs_is_refused(setting: str, url: str) -> None:
+    """Path would make a folder of it, named after the scheme."""
+    with pytest.raises(SettingsError, match=rf"{setting}: must be a path.*, not .{url}"):
+        load(None, [f"{setting}={url}"], {})
