@@ -173,12 +173,7 @@ def _refusals(address: str) -> Iterator[None]:
 
 
 def _is_forbidden(error: Exception) -> bool:
-    is_unsigned = type(error).__name__ in (
-        "NoCredentialsError",
-        "PartialCredentialsError",
-        "ProfileNotFound",
-        "TokenRetrievalError",
-    )
+    is_unsigned = type(error).__name__ in _UNSIGNED
     return is_unsigned or isinstance(error, PermissionError) or getattr(error, "status", 0) in (401, 403, 407)
 
 

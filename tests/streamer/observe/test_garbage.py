@@ -14,7 +14,8 @@ from streamer.observe.garbage import OBJECTS_BEFORE, OBJECTS_BETWEEN, searched_s
 SPAWNING = """
 import atexit, gc, multiprocessing, sys
 # Python calls these in reverse order, so this one sees what the others leave.
-atexit.register(lambda: print(bool(gc.get_freeze_count())))
+if __name__ == "__main__":
+    atexit.register(lambda: print(bool(gc.get_freeze_count())))
 from streamer.__main__ import main
 if __name__ == "__main__":
     print(multiprocessing.get_context("spawn").Pool(1).apply(gc.get_threshold)[0], gc.get_threshold()[0])
