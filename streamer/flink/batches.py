@@ -35,17 +35,16 @@ def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
 
     topic  its topic, for messages
     """
-    where, seeds = f"a record of {topic}", None
+    where, seeds, floor = f"a record of {topic}", None, None
     if holds_seeds(content):
         heading, batch, seeds = unpack_seeds(content, where)
         entries, content = _nothing(heading) if batch is None else batch.entries, b""
     else:
         batch = unpack_fingerprints(content, where)
         heading, entries = batch.heading, batch.entries
+        floor = _floor_of(heading)
     source, (begin, end) = entries.sources[0], (heading.begin, heading.end)
-    return Arrival(
-        time_ms, source, heading.topic, begin, end, heading.stamp, entries, content, seeds, _floor_of(heading)
-    )
+    return Arrival(time_ms, source, heading.topic, begin, end, heading.stamp, entries, content, seeds, floor)
 
 
 def heartbeat(partition: int) -> bytes:

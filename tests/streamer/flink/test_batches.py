@@ -6,7 +6,8 @@ import pytest
 from index import Entries, Position, Source, Verdict
 from index.dataflow import Decided, Floor
 from streamer.flink.batches import arrival, floor_batch, heartbeat, partition_of, verdict_batch
-from streamer.parts.envelope import BatchUnreadable, Heading
+from streamer.flink.seed_batch import pack_ends, pack_sample
+from streamer.parts.envelope import BatchUnreadable, Heading, stamp_text
 from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints
 from streamer.parts.verdict_batch import unpack_verdicts
 
@@ -49,6 +50,14 @@ def test_a_floor_goes_through_the_log_as_a_heartbeat(floor: Floor) -> None:
     assert partition_of(floor_batch(floor)) == floor.partition
     assert arrival(heartbeat(3), 1_234, "fingerprints").floor is None
     assert arrival(packed(), 1_234, "fingerprints").floor is None
+
+
+def test_what_an_index_seeds_is_no_floor_though_it_names_no_stream() -> None:
+    heading = Heading(stamp_text({"scheme": "minhash"}), "", "", 3, 0, 0)
+    for content in (pack_ends(heading, {"stream": 7}), pack_sample(heading, 5, b"sample")):
+        found = arrival(content, 1_234, "seeds")
+        assert found.seeds is not None
+        assert (found.floor, partition_of(content)) == (None, 3)
 
 
 def test_what_is_no_batch_is_refused_with_its_place() -> None:
