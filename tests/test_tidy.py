@@ -20,8 +20,8 @@ FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
     "index": 906,
-    "index/dataflow": 2075,
-    "index/decide": 1426,
+    "index/dataflow": 2060,
+    "index/decide": 1428,
     "index/frames": 182,
     "index/kernels": 2018,
     "index/lsm": 903,
@@ -41,7 +41,7 @@ CODE_LINES_MAX = {
     "streamer/evaluation": 1257,
     "streamer/explain": 1169,
     "streamer/fingerprint": 1436,
-    "streamer/flink": 645,
+    "streamer/flink": 644,
     "streamer/give_back": 425,
     "streamer/index_admin": 706,
     "streamer/observe": 1135,
@@ -50,7 +50,7 @@ CODE_LINES_MAX = {
     "streamer/service": 2125,
     "streamer/settings": 897,
     "streamer/text": 1912,
-    "streamer/transports": 6259,
+    "streamer/transports": 6254,
     "streamer/verification": 1237,
     "streamer/what_if": 395,
     "streamer/workers": 640,

@@ -34,7 +34,7 @@ class Dataflow:
     band_bits      MinHash: hash bits that name a band's bucket, 1 to 40: about log2 of the expected documents
     chunk_entries  most bucket entries rewritten by an insertion
     incomplete     whether a partition may begin without a state at later documents than its first
-    retained       how long entries count, and the epochs by which the state forgets; it does not change while the state lives
+    retained       how long entries count, and the epochs by which the state forgets. It does not change while the state lives
     updates        whether pages crawled again are updates, as with the equivalent index's `Recrawl("update")`
     """
 

@@ -21,18 +21,42 @@ The walk plans this for each row (`index.kernels.versions`), with the records of
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from index.decide.load import Loaded
 from index.kernels.judge import NONE
 from index.kernels.versions import UNKNOWN, Pages
 from index.versions.history import Versions
 
+Places = npt.NDArray[np.int64]
+
 
 def no_pages(rows: int) -> Pages:
     """No page of n rows is known, and no id matters."""
-    keys, nothing, flags = np.full(rows, NONE), np.empty(0, np.int64), np.empty(0, np.bool_)
-    digests, substances = np.empty((0, 2), np.uint64), np.empty(0, np.uint64)
-    return Pages(keys, flags, nothing, digests, flags, nothing, nothing, nothing, nothing, substances, nothing, nothing)
+    nothing = np.empty(0, np.int64)
+    return unknown_pages(np.full(rows, NONE), nothing, nothing)
+
+
+def unknown_pages(keys: Places, counts: Places, rooms: Places) -> Pages:
+    """k pages without their versions, with space for substances: int64 [k] that are there, int64 [k] that may follow.
+
+    keys  int64 [n], each row's page, or NONE
+    """
+    size = len(counts)
+    return Pages(
+        keys=keys,
+        exist=counts > 0,
+        last=np.full(size, NONE),
+        digests=np.zeros((size, 2), np.uint64),
+        foreign=np.zeros(size, np.bool_),
+        current=np.full(size, NONE),
+        returns=np.zeros(size, np.int64),
+        strangers=np.zeros(size, np.int64),
+        origins=np.full(size, UNKNOWN),
+        substances=np.zeros(int((counts + rooms).sum()), np.uint64),
+        begins=np.cumsum(counts + rooms) - counts - rooms,
+        counts=counts,
+    )
 
 
 def pages_of(versions: Versions | None, loaded: Loaded, rows: int) -> Pages:
@@ -43,22 +67,7 @@ def pages_of(versions: Versions | None, loaded: Loaded, rows: int) -> Pages:
     # A page gets room for the substances of its rows.
     rooms = np.bincount(versions.keys_of_rows[versions.keys_of_rows != NONE], minlength=count)
     counts = np.array([0 if each is None else len(each.substances) for each in known], np.int64)
-    begins = np.cumsum(counts + rooms) - counts - rooms
-    substances = np.zeros(int((counts + rooms).sum()), np.uint64)
-    pages = Pages(
-        keys=versions.keys_of_rows,
-        exist=counts > 0,
-        last=np.full(count, NONE),
-        digests=np.zeros((count, 2), np.uint64),
-        foreign=np.zeros(count, np.bool_),
-        current=np.full(count, NONE),
-        returns=np.zeros(count, np.int64),
-        strangers=np.zeros(count, np.int64),
-        origins=np.full(count, UNKNOWN),
-        substances=substances,
-        begins=begins,
-        counts=counts,
-    )
+    pages = unknown_pages(versions.keys_of_rows, counts, rooms)
     there = [(key, history) for key, history in enumerate(known) if history is not None]
     if not there:
         return pages
@@ -74,5 +83,5 @@ def pages_of(versions: Versions | None, loaded: Loaded, rows: int) -> Pages:
         places, numbers = zip(*current, strict=True)
         pages.current[list(places)] = loaded.places(np.array(numbers, np.uint64))
     for key, history in there:
-        substances[begins[key] : begins[key] + counts[key]] = list(history.substances)
+        pages.substances[pages.begins[key] : pages.begins[key] + counts[key]] = list(history.substances)
     return pages

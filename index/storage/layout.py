@@ -81,7 +81,7 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
     host_names digest of the host >u32             -> name text
 
 Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE, EXTENDS, ADDS or GIVEN_BACK row is its own, that of another its original's.
-Documents are numbered as they enter, and numbers never repeat; those from 2^62 on are of base sets (see `bases`). The rows of
+Documents are numbered as they enter, and numbers never repeat. Those from 2^62 on are of base sets (see `bases`). The rows of
 a batch that entered (filing is not NOTHING) have consecutive numbers. A duplicate's batch names the original too, for replays.
 
 Journal: a source's runs never overlap. A run covers its source's rows in its batch, from its first offset to its last.

@@ -36,7 +36,7 @@ class _Folder(click.Path):
 
 
 class _Files(click.Path):
-    """A file, a folder, a glob or '-' as a path; a URL as it is."""
+    """A file, a folder, a glob or '-' as a path, and a URL as it is."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         return value if is_url(value) else super().convert(value, parameter, context)

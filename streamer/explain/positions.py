@@ -35,7 +35,7 @@ def positions_of(text: str, names: Mapping[str, str], *, over_files: bool = Fals
         name, partition, offset = match[1], 0, int(match[2]) - 1
     else:
         return []
-    streams = [stream for stream, of_stream in names.items() if name in (of_stream, stream) and base_of(stream) is None]
+    streams = [stream for stream, topic in names.items() if name in (topic, stream) and base_of(stream) is None]
     return [Position(Source(stream, partition), offset) for stream in reversed(streams)]
 
 

@@ -310,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--epoch-minutes",
         type=float,
-        help="with retention: the state forgets by runs of this much of the log's time; it cannot change (default: an eighth of "
+        help="with retention: the state forgets by runs of this much of the log's time. It cannot change (default: an eighth of "
         "index.age_max_hours, or 60)",
     )
     options = parser.parse_args(arguments)

@@ -9,7 +9,7 @@ OBJECTS_BEFORE = 1_000_000
 """New objects before the first search. Imports and settings make some 400,000, and all of them stay."""
 
 OBJECTS_BETWEEN = 100_000
-"""New objects between searches of a loop. A document makes some ten; reference counts free nearly all."""
+"""New objects between searches of a loop. A document makes some ten. Reference counts free nearly all."""
 
 _SEARCHES_BETWEEN = (20, 20)
 

@@ -6,6 +6,7 @@ Jobs of both schemes run at once, so that one kill strikes both.
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -37,7 +38,7 @@ from deploy.planted_fingerprints import (
 from index import Index, Verdict
 from streamer.fingerprint.scheme import longer_of, parameters_for, retention_of, scheme_for
 from streamer.flink.batches import arrival
-from streamer.flink.seed import seed, wait_until_taken_in
+from streamer.flink.seed import ASKED_AGAIN_SECONDS, seed, taken_in
 from streamer.parts.envelope import stamp_text
 from streamer.records.reason import EQUAL_REASONS, recrawl_by
 from streamer.settings.settings import load
@@ -232,7 +233,9 @@ def seed_from_half(world: World, folder: Path) -> None:
         written = seed(world.settings, index, lambda _: None)
     shutil.copytree(here, folder / "copy")
     world.submit("--seed")
-    wait_until_taken_in(world.settings, written)
+    while not taken_in(world.settings, written):
+        world.require_alive()
+        time.sleep(ASKED_AGAIN_SECONDS)
 
 
 def require_refused_by_name(world: World, savepoint: str) -> None:

@@ -62,7 +62,7 @@ def above(answers: Sequence[Told], names: dict[str, BaseName]) -> list[Told]:
 def test_an_index_above_base_sets_decides_as_one_index_that_had_admitted_them_first(
     scheme: str, insert: Insert, data: st.DataObject
 ) -> None:
-    """However rows are batched, whatever is forgotten, given back or compacted; checks, replays and restorations alike."""
+    """However rows are batched, whatever is forgotten, given back or compacted. Checks, replays and restorations alike."""
     generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     parameters = with_insert(SCHEMES[scheme], insert)
     count = data.draw(st.integers(20, 150))
@@ -134,7 +134,7 @@ def test_an_entry_of_the_index_loses_a_tie_against_one_of_a_base(tmp_path: Path)
 
 
 def test_what_a_base_was_named_for_stays_named_when_another_takes_its_place(tmp_path: Path) -> None:
-    """Members of what it held no longer count, as if it had been forgotten; decided positions answer as they did."""
+    """Members of what it held no longer count, as if it had been forgotten. Decided positions answer as they did."""
     parameters = Parameters(64, 3, insert="root", root=RootRule(6, 1))
     old = made(tmp_path / "old", [Row(0, 0, id="a")], parameters)
     made(tmp_path / "new", [Row(0, OTHER, id="z")], parameters)

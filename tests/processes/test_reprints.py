@@ -26,6 +26,6 @@ def test_late_copies_are_dropped_though_a_host_posted_variants_of_the_article(la
     (kept,) = copies_kept(crawled, by_filter(crawled)).tolist()
     assert kept <= 2
     # The safeguard is off under one host: frames are learnt by host.
-    of_one_host = replace(crawled, hosts=["one"] * len(crawled.hosts))
-    (kept,) = copies_kept(of_one_host, by_filter(of_one_host)).tolist()
+    one_host = replace(crawled, hosts=["one"] * len(crawled.hosts))
+    (kept,) = copies_kept(one_host, by_filter(one_host)).tolist()
     assert kept > 10

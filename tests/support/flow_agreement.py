@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from index.dataflow import Dataflow, Retained
 from index.index import Index
 from index.session import Longer, Retention
 from index.storage.parameters import Parameters
-from tests.support.crawls import UPDATES
+from tests.support.crawls import UPDATES, crawled
 from tests.support.dataflow import EQUAL_REASONS, Answer, Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row
 from tests.support.flow_logs import logs_of, parse_headers, with_lengths
@@ -88,3 +89,18 @@ def assert_same(
     cluster.run()
     told += cluster.decided
     assert answers_by_position(told, logs) == expected
+
+
+def assert_crawl_same(parameters: Parameters, data: st.DataObject, **sizes: Any) -> None:
+    """`assert_same` of a drawn crawl, whatever the sizes of chunks."""
+    rows = crawled(
+        np.random.default_rng(data.draw(st.integers(0, 2**32))),
+        data.draw(st.integers(1, 150)),
+        parameters,
+        digests=data.draw(st.booleans()),
+        times=data.draw(st.sampled_from([3, 6, 30])),
+        lengths=data.draw(st.booleans()),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("index.dataflow.resolve.ROWS_AT_ONCE", data.draw(st.sampled_from([1, 7, 2_048])))
+        assert_same(parameters, rows, data, chunk_entries=data.draw(st.sampled_from([1, 3, 256])), **sizes)

@@ -8,12 +8,12 @@ import numpy.typing as npt
 from index.dataflow.resolving.known import Known, Numbers
 from index.dataflow.resolving.page_states import PAGE_RECORD, PageState
 from index.dataflow.rows import Rows, run_begins
-from index.decide.recrawl import no_pages
+from index.decide.recrawl import no_pages, unknown_pages
 from index.entry import NO_DISTANCE, Verdict
 from index.entry import Kind as EntryKind
 from index.kernels.judge import NONE, Documents, Rule
 from index.kernels.meet import no_chains
-from index.kernels.versions import STRANGERS_MAX, UNKNOWN, Pages
+from index.kernels.versions import STRANGERS_MAX, Pages
 from index.kernels.walk import NO_ORIGIN, Candidates, Outcomes, walk
 from index.matching.outcome import ROW_ORDER
 from index.versions.by_id import ROWS_OF_ID_MAX
@@ -100,7 +100,7 @@ def _needed(ends: Numbers, are_current: npt.NDArray[np.bool_]) -> npt.NDArray[np
 
 
 def _newest(begins: Numbers, are_asked: npt.NDArray[np.bool_]) -> Numbers:
-    """Each page's last record among these, int64 [k], or NONE; no page is without records."""
+    """Each page's last record among these, int64 [k], or NONE. No page is without records."""
     if not len(begins):
         return np.empty(0, np.int64)
     found: Numbers = np.maximum.reduceat(np.where(are_asked, np.arange(len(are_asked)), NONE), begins)
@@ -177,23 +177,8 @@ def _pages(known: Known, documents: Documents, count: int) -> tuple[npt.NDArray[
     keys = np.searchsorted(digests, known.pages.digests)[known.pages.pages]
     # A page gets room for the substances of its rows.
     counts, rooms = (np.bincount(each, minlength=size) for each in (keys, keys_of_rows[there]))
-    begins = np.cumsum(counts + rooms) - counts - rooms
-    substances, firsts = np.zeros(len(keys) + int(rooms.sum()), np.uint64), np.cumsum(counts) - counts
-    substances[begins[keys] + np.arange(len(keys)) - firsts[keys]] = records["substance"]
-    pages = Pages(
-        keys=keys_of_rows,
-        exist=counts > 0,
-        last=np.full(size, NONE),
-        digests=np.zeros((size, 2), np.uint64),
-        foreign=np.zeros(size, np.bool_),
-        current=np.full(size, NONE),
-        returns=np.zeros(size, np.int64),
-        strangers=np.zeros(size, np.int64),
-        origins=np.full(size, UNKNOWN),
-        substances=substances,
-        begins=begins,
-        counts=counts,
-    )
+    pages, firsts = unknown_pages(keys_of_rows, counts, rooms), np.cumsum(counts) - counts
+    pages.substances[pages.begins[keys] + np.arange(len(keys)) - firsts[keys]] = records["substance"]
     there = np.flatnonzero(counts)
     if len(there):
         _set_versions(pages, there, known, firsts[there], count)

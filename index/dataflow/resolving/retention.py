@@ -51,7 +51,7 @@ class RetentionState:
         self._state: _State | None = None
 
     def before(self, task: Task, place: Place) -> Horizon:
-        """The horizon for a batch; batches come in order."""
+        """The horizon for a batch. Batches come in order."""
         state = self._read(task)
         if not state.run:
             state = state._replace(partition=place.high & PARTITION_MAX, run=place.run)

@@ -11,11 +11,11 @@ from index.dataflow import Dataflow, Floor, Retained
 from index.entry import Kind, Source
 from index.session import Retention
 from index.storage.parameters import Parameters
-from tests.support.crawls import SCHEMES, crawled
+from tests.support.crawls import SCHEMES
 from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position
 from tests.support.entries import Row, entries_of
 from tests.support.examples import examples
-from tests.support.flow_agreement import assert_same, sequential
+from tests.support.flow_agreement import assert_crawl_same, assert_same, sequential
 from tests.support.flow_logs import crawl_of_hosts
 from tests.support.roots import with_insert
 from tests.support.tiers import first_of
@@ -38,19 +38,7 @@ def retained_by(data: st.DataObject) -> Retained:
 def test_what_has_expired_is_followed_by_its_next_copy_as_in_one_index(
     scheme: str, insert: Any, updates: bool, data: st.DataObject
 ) -> None:
-    parameters = with_insert(SCHEMES[scheme], insert)
-    rows = crawled(
-        np.random.default_rng(data.draw(st.integers(0, 2**32))),
-        data.draw(st.integers(1, 150)),
-        parameters,
-        digests=data.draw(st.booleans()),
-        times=data.draw(st.sampled_from([3, 6, 30])),
-        lengths=data.draw(st.booleans()),
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("index.dataflow.resolve.ROWS_AT_ONCE", data.draw(st.sampled_from([1, 7, 2_048])))
-        sizes = {"chunk_entries": data.draw(st.sampled_from([1, 3, 256])), "retained": retained_by(data)}
-        assert_same(parameters, rows, data, updates=updates, **sizes)
+    assert_crawl_same(with_insert(SCHEMES[scheme], insert), data, updates=updates, retained=retained_by(data))
 
 
 @examples(15)

@@ -16,7 +16,7 @@ from tests.support.crawls import SCHEMES, crawled
 from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position
 from tests.support.entries import Row, entries_of
 from tests.support.examples import examples
-from tests.support.flow_agreement import assert_same, sequential
+from tests.support.flow_agreement import assert_crawl_same, assert_same, sequential
 from tests.support.flow_logs import crawl_of_hosts, logs_of
 from tests.support.roots import with_insert
 
@@ -26,18 +26,7 @@ from tests.support.roots import with_insert
 @examples(25)
 @given(data=st.data())
 def test_pages_crawled_again_are_decided_as_in_one_index(scheme: str, insert: Any, data: st.DataObject) -> None:
-    parameters = with_insert(SCHEMES[scheme], insert)
-    rows = crawled(
-        np.random.default_rng(data.draw(st.integers(0, 2**32))),
-        data.draw(st.integers(1, 150)),
-        parameters,
-        digests=data.draw(st.booleans()),
-        times=data.draw(st.sampled_from([3, 6, 30])),
-        lengths=data.draw(st.booleans()),
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("index.dataflow.resolve.ROWS_AT_ONCE", data.draw(st.sampled_from([1, 7, 2_048])))
-        assert_same(parameters, rows, data, updates=True, chunk_entries=data.draw(st.sampled_from([1, 3, 256])))
+    assert_crawl_same(with_insert(SCHEMES[scheme], insert), data, updates=True)
 
 
 def again(rows: list[Row], generator: np.random.Generator, *, pages: int) -> list[Row]:

@@ -200,7 +200,7 @@ def test_an_article_among_boxes_that_are_known_is_kept_no_more() -> None:
     assert len(kept[0]) > 60
 
 
-def test_versions_of_a_few_articles_of_one_host_are_duplicates() -> None:
+def test_versions_of_a_few_articles_one_host_are_duplicates() -> None:
     """They are sampled once, or the articles become the frame."""
     generator = np.random.default_rng(10)
     articles, rows = generator.integers(1, 256, (4, BINS)).astype(np.uint8), generator.integers(0, 4, 60)

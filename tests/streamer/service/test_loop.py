@@ -267,7 +267,7 @@ def test_a_site_whose_pages_are_dropped_is_told_once_and_counted_whatever_crashe
         assert index.watched_hosts().worst == [HostShare("site.example", 30, 29, True)]
 
 
-def test_pages_of_one_host_are_kept_beside_its_frame_and_counted_by_their_reason(tmp_path: Path) -> None:
+def test_pages_one_host_are_kept_beside_its_frame_and_counted_by_their_reason(tmp_path: Path) -> None:
     world = World(tmp_path, settings(5))
     texts = made_up_site("en", 0.03, pages=40, copies=0).texts
     values = [{"id": f"https://site.example/{number}", "text": text} for number, text in enumerate(texts)]

@@ -141,7 +141,7 @@ def test_longer_versions_are_sound_and_a_wrong_original_of_one_is_found(tmp_path
     assert position_of(record) in str(found["similarity"])
 
 
-def pages_of_one_host(texts: Sequence[str]) -> list[bytes]:
+def pages_one_host(texts: Sequence[str]) -> list[bytes]:
     """Records of pages that are known by their addresses."""
     values = [{"id": f"https://site.example/{number}", "text": text} for number, text in enumerate(texts)]
     return [orjson.dumps(value) for value in values]
@@ -154,7 +154,7 @@ def kept_by_frame(world: World) -> list[tuple[Partition, int, Stored]]:
 
 def test_a_service_that_keeps_pages_by_a_frame_is_sound_and_a_wrong_original_of_one_is_found(tmp_path: Path) -> None:
     world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=16)}))
-    world.fill([document("other", SENTENCES[0]), *pages_of_one_host(site("en", 0.1, pages=60, copies=30).texts)])
+    world.fill([document("other", SENTENCES[0]), *pages_one_host(site("en", 0.1, pages=60, copies=30).texts)])
     world.run()
     findings = verified(world)
     assert wrong(findings) == {}
@@ -180,7 +180,7 @@ def test_one_article_in_the_frames_of_many_hosts_is_sound(tmp_path: Path) -> Non
 
 def test_an_index_that_was_restored_with_frames_is_sound(tmp_path: Path) -> None:
     world = World(tmp_path / "first", Settings.model_validate({"batch": Batching(records_max=16)}))
-    world.fill(pages_of_one_host(site("zh", 0.1, pages=50, copies=20).texts))
+    world.fill(pages_one_host(site("zh", 0.1, pages=50, copies=20).texts))
     world.run()
     world.directory = tmp_path / "restored"
     world.fill([document("one more", SENTENCES[1])])
