@@ -40,24 +40,22 @@ help: ## list the targets
 	@$(PYTHON) -m venv .venv \
 	  || { echo "$(PYTHON) cannot make virtual environments (Debian and Ubuntu: apt install python3-venv)" >&2; rm -rf .venv; exit 1; }
 
-# What is read and compared needs nothing further. Large wheels are shown as they come; pip itself says much more, or nothing.
+# What is read and compared needs nothing further.
 $(INSTALLED): .venv/bin/python pyproject.toml constraints.txt
 	@echo "installing into .venv: some 200 MB to fetch, 700 MB on disk ..."
-	@{ $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt --editable '.[parquet]' 2>&1 \
-	  || echo failed; } | awk '/^ERROR/ {wrong = 1} wrong && !/^failed$$/ || /Downloading .*[0-9][0-9][.][0-9]* MB/ {print "  " $$0} \
-	  /^Installing collected/ {print "  unpacking " NF - 3 " packages"} /^failed$$/ {exit 1}'
-	@echo "warming the JIT cache (a minute or two, once) ..."
+	@deploy/install.sh parquet
+	@echo "warming the JIT cache (a minute or so, once) ..."
 	@$(BIN)/python -m streamer.fingerprint.warm_up
 	@touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)
 	@echo "installing what tests and checks need into .venv ..."
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@deploy/install.sh dev
 	@touch $@
 
 $(INSTALLED_KAFKA): $(INSTALLED)
 	@echo "installing what a broker needs into .venv: a Java runtime, 110 MB on disk; the broker itself comes at its first start ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local-kafka]'
+	@deploy/install.sh local-kafka
 	@touch $@
 
 # Flink runs Python 3.12 at most, and brings older packages than ours: it has an environment of its own. All versions are named, so

@@ -26,7 +26,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(function: Function) -> Function:
     """Compile the function at its first call, keep the code on disk, and release the interpreter's lock while it runs."""
     kernel: Any = numba.njit(nogil=True)(function)
-    kernel._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
+    kernel._cache = _KernelCache(function)
     return cast(Function, kernel)
 
 
@@ -39,7 +39,7 @@ def inner(function: Function) -> Function:
     """
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
     kernel: Any = numba.njit(pipeline_class=_InnerCompiler, **options)(function)
-    kernel._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
+    kernel._cache = _KernelCache(function)
     kernel.__class__ = _Inner
     return cast(Function, kernel)
 
@@ -123,8 +123,31 @@ class _KernelCacheImpl(caching.CompileResultCacheImpl):
     _locator_classes = [_ProvidedFolder, _ModuleFolder, _UserFolder]  # noqa: RUF012 - typed by numba
 
 
+class _KernelFiles(caching.IndexDataCacheFile):
+    """Files of one kernel, a number for each signature.
+
+    Two processes that compile for two signatures at once may write the same number. Then a list of one process names the
+    other's code. So a file holds what it is for.
+    """
+
+    _source_stamp: str
+
+    def save(self, key: Any, data: Any) -> None:
+        super().save(key, (self._source_stamp, key, data))  # type: ignore[no-untyped-call]
+
+    def load(self, key: Any) -> Any:
+        """None for code of another signature or of other sources: it is compiled again."""
+        kept: Any = super().load(key)  # type: ignore[no-untyped-call]
+        return kept[2] if kept and kept[:2] == (self._source_stamp, key) else None
+
+
 class _KernelCache(caching.FunctionCache):
     _impl_class = _KernelCacheImpl
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        stamp = source_stamp(function.__code__.co_filename)
+        self._cache_file = _KernelFiles(self._cache_path, self._impl.filename_base, stamp)  # type: ignore[no-untyped-call]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Machine code needs the runtime alone. numba would import all that compiling needs (0.3 s)."""

@@ -5,6 +5,7 @@ writable, in the user's own. So run this as the user who runs the service.
 """
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -24,6 +25,10 @@ from streamer.text.character_kernels import write
 def compile_kernels() -> None:
     """Run every kernel once, to compile those missing from the cache."""
     index.tools.compile_kernels()
+    _compile_fingerprints()
+
+
+def _compile_fingerprints() -> None:
     minhash = MinHasher(Minhash())
     minhash.sampled_one_in = 1
     minhash.fingerprint(["杭研大厦 in spring, пoра"], scopes=["scope"])
@@ -55,5 +60,16 @@ def _compile(parameters: Parameters, ended: Connection) -> None:
         ended.close()
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Compile the index's kernels in another process, and the others here meanwhile; 0, or 1 if that process failed."""
+    elsewhere = get_context("spawn").Process(target=index.tools.compile_kernels)
+    elsewhere.start()
+    _compile_fingerprints()
+    elsewhere.join()
+    # Those that both compiled: the list on disk of one may lack what the other added.
     compile_kernels()
+    return int(elsewhere.exitcode != 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -212,6 +212,21 @@ def test_a_change_in_any_kernel_source_compiles_the_kernels_of_other_modules_ane
     assert [announced(tmp_path, cache) for _ in range(2)] == [ALL_COMPILED, NONE_COMPILED]
 
 
+def test_code_under_the_name_of_another_signature_is_compiled_again_and_not_run(tmp_path: Path) -> None:
+    """Two processes that fill an empty cache at once may leave it so."""
+    source = "from index.kernels.jit import compiled\n@compiled\ndef half(one):\n    return one / 2 if one < 2 else one * one\n"
+    (tmp_path / "halves.py").write_text(source, encoding="utf-8")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    command = [sys.executable, "-c", "import halves; print(halves.half(3), halves.half(2.5))"]
+    assert subprocess.run(command, env=environment, capture_output=True, check=True).stdout == b"9.0 6.25\n"
+    first, second = sorted((tmp_path / "cache").rglob("*.nbc"))
+
+    first.write_bytes(second.read_bytes())
+
+    assert subprocess.run(command, env=environment, capture_output=True, check=True).stdout == b"9.0 6.25\n"
+    assert first.read_bytes() != second.read_bytes()
+
+
 def test_a_stamp_covers_the_file_and_all_kernel_sources() -> None:
     sources = sorted((ROOT / "index" / "kernels").glob("*.py"))
     own = ROOT / "streamer" / "text" / "word_kernels.py"
