@@ -301,6 +301,9 @@ _OF_ARCHIVE = re.compile(
 )
 """The beginning of a line that `transports.files.warc` made, with its URL. The text behind it may be long."""
 
+_ARCHIVED_BEGIN = 2**13
+"""Bytes in which the URL of such a line begins: an id is before it at most."""
+
 
 def verdict_line(outgoing: Outgoing) -> bytes:
     r"""One JSON object without a line break: source, line (from 1), id, verdict, original, distance, reason.
@@ -348,7 +351,10 @@ def verdict_line(outgoing: Outgoing) -> bytes:
 
 def _archived_url(value: bytes | None) -> str | None:
     """URL of a page from an archive; None for any other record."""
-    begin = None if value is None else _OF_ARCHIVE.match(value)
+    # Most records have no such key near their beginning, and the search for it costs a twentieth.
+    if value is None or value.find(b'"url":"', 0, _ARCHIVED_BEGIN) < 0:
+        return None
+    begin = _OF_ARCHIVE.match(value)
     with suppress(orjson.JSONDecodeError):
         return None if begin is None else orjson.loads(begin[1])
     return None
