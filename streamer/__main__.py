@@ -38,16 +38,18 @@ def main() -> None:
         )
         sys.exit(os.EX_CONFIG)
     # Not before: everything behind this line imports `index`.
-    from streamer.errors import FILE_LIMITS, TOO_MANY_FILES, StandardOutputFailed
+    from streamer.errors import FILE_LIMITS, TOO_MANY_FILES, StreamerError
+    from streamer.packages import imports_named
 
     try:
-        from streamer.cli.main import main as run_command_line
+        with imports_named():
+            from streamer.cli.main import main as run_command_line
 
-        try:
-            run_command_line()
-        finally:
-            sys.stdout.flush()
-    except StandardOutputFailed as error:
+            try:
+                run_command_line()
+            finally:
+                sys.stdout.flush()
+    except StreamerError as error:
         print(f"streamer: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:

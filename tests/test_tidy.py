@@ -30,8 +30,8 @@ CODE_LINES_MAX = {
     "index/stories": 297,
     "index/tools": 1608,
     "index/versions": 234,
-    "streamer": 157,
-    "streamer/ask": 810,
+    "streamer": 265,
+    "streamer/ask": 813,
     "streamer/audit": 474,
     "streamer/clusters": 288,
     "streamer/cli": 1765,
@@ -44,20 +44,20 @@ CODE_LINES_MAX = {
     "streamer/flink": 644,
     "streamer/give_back": 425,
     "streamer/index_admin": 706,
-    "streamer/observe": 1135,
+    "streamer/observe": 1146,
     "streamer/parts": 1356,
-    "streamer/records": 1679,
-    "streamer/service": 2125,
+    "streamer/records": 1680,
+    "streamer/service": 2127,
     "streamer/settings": 897,
     "streamer/text": 1912,
     "streamer/transports": 6254,
     "streamer/verification": 1237,
     "streamer/what_if": 395,
-    "streamer/workers": 640,
+    "streamer/workers": 644,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 54_600, "bench": 7_620, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 54_700, "bench": 7_620, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -138,6 +138,7 @@ LAYERS = (
     ("streamer.transports", "streamer.observe"),
     ("streamer.text", "streamer.records"),
     ("streamer.settings",),
+    ("streamer.packages",),
     ("streamer.errors",),
     ("index.tools",),
     ("index.index",),

@@ -247,7 +247,7 @@ def _xxh3_128(typing_context: Any, address: Any, size: Any) -> Any:  # noqa: ARG
 # The package's compiled module holds xxHash itself, and exports its functions.
 binding.load_library_permanently(importlib.import_module("xxhash._xxhash").__file__)
 if binding.address_of_symbol("XXH3_128bits") is None:
-    raise ImportError("the installed package xxhash does not export xxHash's functions: install its wheel")
+    raise ImportError("it does not export xxHash's functions: its wheel does", name="xxhash")
 
 xxh64: Any = types.ExternalFunction("XXH64", types.uint64(types.uint64, types.uint64, types.uint64))
 """XXH64 of bytes: address, size and seed, each uint64, to uint64."""

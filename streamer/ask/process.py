@@ -16,7 +16,8 @@ import structlog
 
 from streamer.ask.reply import READY, AskReply, error_reply
 from streamer.errors import ProcessRefused
-from streamer.observe.process_start import naming_limits
+from streamer.observe.logs import configure_logging
+from streamer.observe.process_start import ended_by_imports, naming_limits
 from streamer.settings.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -144,6 +145,8 @@ def _unanswered(message: str) -> AskReply:
 
 def answer_questions(settings: Settings, connection: Connection) -> None:
     """See `streamer.ask.answering`: only the process loads what it answers with."""
-    from streamer.ask import answering
+    configure_logging(settings.observe.log_level, settings.observe.log_format)
+    with ended_by_imports("answering process ends"):
+        from streamer.ask import answering
 
-    answering.answer_questions(settings, connection)
+        answering.answer_questions(settings, connection)

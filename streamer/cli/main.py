@@ -37,6 +37,7 @@ from streamer.errors import (
     StreamerError,
 )
 from streamer.explain.words import LANGUAGES, language_of
+from streamer.packages import require_package
 from streamer.settings.parts import PARTS, Part
 from streamer.settings.settings import Settings, idle_line, locale_name, needs_hosts, without_use
 
@@ -201,15 +202,14 @@ def filter_command(
     from streamer.index_admin import tables
     from streamer.service.file_job import filter_files, require_documents
     from streamer.service.summary import table
-    from streamer.transports.files import parquet
     from streamer.transports.files.output_folder import FURTHER, PARQUET, write_parquet
 
     settings = chosen.load(index=directory, over_files=True)
     options.log_as_set(settings, "warning")
     _warn_of_idle_settings(settings)
     _warn_of_markup(settings, files)
-    if kind == "parquet" and not parquet.is_installed():
-        raise SettingsError(f"--format parquet needs {parquet.needed()}")
+    if kind == "parquet":
+        require_package("--format parquet", "parquet")
     policy = _policy(keep, settings, with_counts=with_counts)
     require_documents(settings, files[0], dead_letters_max)
     with NoLeftovers(index=settings.index.directory, output=out):

@@ -121,8 +121,8 @@ def libraries(available: Mapping[str, bool], compression: str) -> Iterator[Findi
 
 
 def extras(settings: Settings) -> Iterator[Finding]:
-    """Whether the settings' extras are installed."""
-    installed, missing = "is installed", "is not installed"
+    """Whether the settings' extras can be imported."""
+    installed, missing = "is installed", "cannot be used"
     if settings.kafka.client == "confluent-kafka":
         yield attempted("extra confluent (kafka.client)", partial(require_client, settings.kafka), installed, missing)
     if settings.decode.format == "avro":

@@ -9,7 +9,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streamer.errors import ProcessRefused
+import structlog
+
+from streamer.errors import ProcessRefused, SettingsError
+from streamer.packages import imports_named
+
+log = structlog.get_logger(__name__)
 
 
 @contextmanager
@@ -52,3 +57,14 @@ def end_with_parent() -> None:
         os._exit(os.EX_TEMPFAIL)
 
     threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+@contextmanager
+def ended_by_imports(event: str) -> Iterator[None]:
+    """End this process with 78 and a line in the log if a package of others cannot be imported."""
+    try:
+        with imports_named():
+            yield
+    except SettingsError as error:
+        log.error(event, error=type(error).__name__, reason=str(error))
+        raise SystemExit(error.exit_code) from None

@@ -28,8 +28,9 @@ from urllib.parse import quote
 import orjson
 
 from streamer.errors import RegistryRefuses, RegistryUnavailable
+from streamer.packages import require_package
 from streamer.records.reason import Reason
-from streamer.settings.named_files import require_package, usable
+from streamer.settings.named_files import usable
 from streamer.settings.settings import Decode
 
 MAGIC = b"\0"
@@ -53,8 +54,8 @@ class Undecodable(Exception):
 
 
 def require_avro() -> None:
-    """Raise SettingsError unless fastavro is installed."""
-    require_package("fastavro", 'decode.format: "avro" needs the package fastavro', "registry")
+    """Raise SettingsError unless fastavro can be imported."""
+    require_package('decode.format: "avro"', "registry")
 
 
 def schema_of(value: bytes) -> int:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from streamer.observe.logs import configure_logging
+from streamer.observe.process_start import ended_by_imports
 from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.workers.heartbeat import Heartbeats
@@ -11,6 +13,8 @@ def work(
     settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path, part: Part | None = None
 ) -> None:
     """See `streamer.workers.worker.work`."""
-    from streamer.workers import worker
+    configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number, part=part)
+    with ended_by_imports("worker ends"):
+        from streamer.workers import worker
 
-    worker.work(settings, number, heartbeats, metrics_directory, part)
+        worker.work(settings, number, heartbeats, metrics_directory, part)

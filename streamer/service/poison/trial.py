@@ -26,12 +26,13 @@ from pathlib import Path
 
 import structlog
 
-from streamer.errors import ProcessRefused, RegistryUnavailable, TrialFailed
+from streamer.errors import ProcessRefused, RegistryUnavailable, SettingsError, TrialFailed
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints, joined
 from streamer.fingerprint.key import HashKey
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.observe.process_start import naming_limits
+from streamer.packages import imports_named
 from streamer.records.decode import DeadLetter, Decoder, Document, poison
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
@@ -54,7 +55,7 @@ _WARM_UP = "<p>杭研大厦 in spring</p>"
 Answer = tuple[list[Document | DeadLetter], Fingerprints]
 
 
-Failure = RegistryUnavailable | ProcessRefused
+Failure = RegistryUnavailable | ProcessRefused | SettingsError
 """Errors that no record causes."""
 
 
@@ -103,7 +104,7 @@ class Trials:
         progress    called all the while
         stop_asked  called all the while; True ends the child at once
 
-        Raises TrialFailed, ProcessRefused, RegistryUnavailable.
+        Raises TrialFailed and each Failure.
         """
         log.warning(
             "trying the records of a batch in a process of their own", first=records[0].position, count=len(records)
@@ -188,7 +189,7 @@ class _Nursery:
     def ask(self, records: Sequence[Record]) -> Answer | str:
         """The answer to records, or how they ended the child.
 
-        Raises _Stopped, TrialFailed, ProcessRefused and RegistryUnavailable.
+        Raises _Stopped, TrialFailed and a Failure.
         """
         with suppress(BrokenPipeError):
             self._connection.send(records)
@@ -283,14 +284,14 @@ class _Child:
                 traceback.print_exc()
             os._exit(code)
 
-    def ask(self, records: Sequence[Record], asking: Connection) -> Answer | RegistryUnavailable | int | None:
+    def ask(self, records: Sequence[Record], asking: Connection) -> Answer | Failure | int | None:
         """Answer to records; exit code of an ended child; None if the worker closed the connection."""
         try:
             self._connection.send(records)
             if asking in multiprocessing.connection.wait([self._connection, asking]):
                 # The worker asks one question at a time: it closed the connection.
                 return None
-            answer: Answer | RegistryUnavailable = self._connection.recv()
+            answer: Answer | Failure = self._connection.recv()
         except (EOFError, OSError):
             self._connection.close()
             return os.waitstatus_to_exitcode(os.waitpid(self._number, 0)[1])
@@ -310,17 +311,21 @@ def _answer(connection: Connection, decoder: Decoder, fingerprinter: Scheme, lim
         except EOFError:
             return
         try:
-            decoder.look_up(records)
-        except RegistryUnavailable as error:
+            # A package that fails says nothing about a record.
+            with imports_named():
+                connection.send(_in_time(records, decoder, fingerprinter, limit_seconds))
+        except (RegistryUnavailable, SettingsError) as error:
             connection.send(error)
-            continue
-        signal.setitimer(signal.ITIMER_REAL, limit_seconds)
-        try:
-            documents = decoder.decode(records)
-            fingerprints = fingerprint_documents(fingerprinter, documents)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        connection.send((documents, fingerprints))
+
+
+def _in_time(records: Sequence[Record], decoder: Decoder, fingerprinter: Scheme, limit_seconds: float) -> Answer:
+    decoder.look_up(records)
+    signal.setitimer(signal.ITIMER_REAL, limit_seconds)
+    try:
+        documents = decoder.decode(records)
+        return documents, fingerprint_documents(fingerprinter, documents)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _offer_to_oom_killer() -> None:

@@ -1,17 +1,17 @@
-"""An HTML page's article, by trafilatura: the only importer. The first call loads it."""
+"""An HTML page's article, by trafilatura: the only importer."""
 
 import importlib.metadata
 import logging
 
-from streamer.settings.named_files import require_package
+from streamer.packages import require_package
 
 # Both change results: the extraction, and the parser that it uses.
 _PACKAGES = ("trafilatura", "lxml")
 
 
 def require(markup: str = "html-main") -> None:
-    """Raise SettingsError unless trafilatura is installed."""
-    require_package("trafilatura", f'fingerprint.markup: "{markup}" needs the package trafilatura', "html")
+    """Raise SettingsError unless trafilatura can be imported."""
+    require_package(f'fingerprint.markup: "{markup}"', "html")
 
 
 def releases() -> str:

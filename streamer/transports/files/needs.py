@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from streamer.errors import SettingsError
+from streamer.packages import lack_of
 from streamer.transports.files import parquet, warc
 from streamer.transports.files.formats import kind_of
 from streamer.transports.files.remote import Input, Remote
@@ -13,17 +14,15 @@ _WARC = {".warc", ".wet"}
 
 
 def require_packages(paths: Sequence[Input]) -> None:
-    """Raise SettingsError unless the packages are installed that these inputs need, by their names or first bytes.
+    """Raise SettingsError unless the packages can be imported that these inputs need, by their names or first bytes.
 
     >>> from pathlib import Path
     >>> require_packages([Path("pages.jsonl"), Path("crawl.warc.gz"), Path("-")])
     """
-    for name, reader in (("WARC", warc), ("Parquet", parquet)):
-        if reader.is_installed():
-            continue
+    for name, feature in (("WARC", "warc"), ("Parquet", "parquet")):
         first = next((path for path in paths if _is(name, path)), None)
-        if first is not None:
-            raise SettingsError(f"{first}: this is {name}, which needs {reader.needed()}\nNothing was read yet.")
+        if first is not None and (lack := lack_of(feature)):
+            raise SettingsError(f"{first}: this is {name}, which needs {lack}\nNothing was read yet.")
 
 
 def _is(name: str, path: Input) -> bool:

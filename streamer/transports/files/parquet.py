@@ -7,7 +7,6 @@ file gives the same lines, with and without pandas.
 Reads batches of rows and single column pages, never a whole file. Written are row groups with few lines.
 """
 
-import importlib.util
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import IO, Any
 
 import orjson
 
-from streamer.settings.named_files import install_command
+from streamer.packages import lack_of
 from streamer.transports.files.columns import Undecoded, free_names, reader_of
 
 BEGIN = b"PAR1"
@@ -36,22 +35,12 @@ class Unreadable(Exception):
     """Unreadable from here on. The message says why."""
 
 
-def is_installed() -> bool:
-    """Whether pyarrow is installed."""
-    return importlib.util.find_spec("pyarrow") is not None
-
-
-def needed() -> str:
-    """What to install, for a sentence."""
-    return f"the package pyarrow: {install_command('parquet')}"
-
-
 def json_lines(
     file_or_path: Path | IO[bytes] | io.RawIOBase, remark: Callable[[str], None] = lambda _: None
 ) -> Iterator[tuple[bytes, float]]:
     """Yield lines, each with b"\\n", and the share of rows read so far. `remark` takes sentences. Raises Unreadable."""
-    if not is_installed():
-        raise Unreadable(f"this is Parquet, which needs {needed()}")
+    if lack := lack_of("parquet"):
+        raise Unreadable(f"this is Parquet, which needs {lack}")
     import pyarrow as arrow
     import pyarrow.parquet
 

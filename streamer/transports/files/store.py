@@ -5,7 +5,6 @@ is repeated from the first byte that has not come, for half as many bytes. A ser
 its start: what came before is dropped.
 """
 
-import importlib.util
 import io
 import re
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from urllib.parse import urlsplit
 import xxhash
 
 from streamer.errors import InputLost, InputUnreadable, SettingsError
-from streamer.settings.named_files import install_command
+from streamer.packages import lack_of
 from streamer.transports.files.remote import SCHEMES, WEB, Remote, plain_url
 
 RANGE_BYTES_MAX = 8 * 2**20
@@ -112,18 +111,13 @@ def require_client(address: str) -> str:
         )
     if scheme not in SCHEMES:
         raise SettingsError(f"{url}: {scheme}:// is not read. Name a file, or a URL that begins with s3 or https.")
-    missing = [each for each in ("fsspec", "aiohttp", *([] if scheme in WEB else ["s3fs"])) if not _is_installed(each)]
-    if missing:
-        raise SettingsError(f"{url}: {scheme}:// needs {' and '.join(missing)}: {install_command('remote')}")
+    if lack := lack_of("remote", leave_out=["s3fs"] if scheme in WEB else ()):
+        raise SettingsError(f"{url}: {scheme}:// needs {lack}")
     if scheme in WEB and "@" in urlsplit(address).netloc:
         raise SettingsError(
             f"{url.rpartition('@')[2]}: a password in a URL would stand in every output. {_WEB_CREDENTIALS}"
         )
     return scheme
-
-
-def _is_installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
 
 
 def _remote(scheme: str, info: dict[str, Any]) -> Remote:

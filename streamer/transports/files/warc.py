@@ -25,7 +25,6 @@ parses chunks and headers.
 Records up to RECORD_BYTES_MAX stay whole in memory. Of longer ones only the headers are read.
 """
 
-import importlib.util
 import logging
 import re
 from collections import Counter
@@ -35,8 +34,8 @@ from typing import Any
 
 import orjson
 
+from streamer.packages import lack_of
 from streamer.records.charsets import NoCharset, page_text
-from streamer.settings.named_files import install_command
 from streamer.transports.files.http_body import Undecoded, body_of
 
 BEGIN = b"WARC/"
@@ -72,16 +71,6 @@ _MIME_END = re.compile(r"[;,\s\"']|:(?!//)")
 _WAT = b'"Envelope"'
 
 
-def is_installed() -> bool:
-    """Whether warcio and brotli are installed."""
-    return all(map(importlib.util.find_spec, ("warcio", "brotli")))
-
-
-def needed() -> str:
-    """What to install, for a sentence."""
-    return f"the packages warcio and brotli: {install_command('warc')}"
-
-
 class Unreadable(Exception):
     """No WARC from here on, or WARC without documents. The message says which, and the remedy."""
 
@@ -108,8 +97,8 @@ class WarcLines:
 
         Raises Unreadable without its packages.
         """
-        if not is_installed():
-            raise Unreadable(f"this is WARC, which needs {needed()}")
+        if lack := lack_of("warc"):
+            raise Unreadable(f"this is WARC, which needs {lack}")
         from warcio.recordloader import ArcWarcRecordLoader
 
         # It logs every odd header whole.

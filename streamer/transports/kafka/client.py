@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from streamer.packages import require_package
 from streamer.records.record import Headers, Record
 from streamer.settings.kafka import Kafka
-from streamer.settings.named_files import require_package
 
 Commits = Mapping[int, tuple[int, str]]
 """Offset to commit and its note, by input partition."""
@@ -47,8 +47,7 @@ def numbers_of(partitions: Iterable[Any]) -> frozenset[int]:
 def require_client(kafka: Kafka) -> None:
     """Raise SettingsError without the package for `kafka.client`."""
     if kafka.client == "confluent-kafka":
-        needed = 'kafka.client: "confluent-kafka" needs the package of this name'
-        require_package("confluent_kafka", needed, "confluent")
+        require_package('kafka.client: "confluent-kafka"', "confluent")
 
 
 class Reader(Protocol):

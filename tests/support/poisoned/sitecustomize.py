@@ -40,6 +40,8 @@ def _deadly_loads(value: bytes) -> object:
             re.match("(a+)+$", "a" * 60 + "b")
         if b"deadly-error" in value:
             raise RecursionError("a defect of the decoder")
+        if b"deadly-import" in value:
+            raise ModuleNotFoundError("No module named 'jieba'", name="jieba")
         if b"deadly-once" in value:
             _die_once(Path(os.environ["DEADLY_ONCE"]))
     return _loads(value)

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from index.entry import Kind, Source
-from streamer.errors import ProcessRefused, RegistryUnavailable
+from streamer.errors import ProcessRefused, RegistryUnavailable, SettingsError
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.key import PUBLIC
 from streamer.fingerprint.scheme import scheme_for
@@ -196,6 +196,11 @@ def test_a_registry_that_cannot_be_asked_makes_no_record_poison() -> None:
     trying = Trials(settings, scheme_for(settings), seconds_max=600)
     with pytest.raises(RegistryUnavailable, match="none is lost"):
         trying.run(records_of(framed(7, b"\0")), lambda: None, never)
+
+
+def test_a_package_that_cannot_be_imported_makes_no_record_poison() -> None:
+    with pytest.raises(SettingsError, match=r"the package jieba cannot be imported.*--force-reinstall jieba=="):
+        trials().run(records_of(sound(0), deadly("import")), lambda: None, never)
 
 
 def test_poison_in_quantity_costs_one_start_and_two_children_each(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,17 @@
 
 import gzip
 import importlib.metadata
+import importlib.util
 import os
 import re
 import shlex
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from streamer.errors import SettingsError
-from streamer.settings.named_files import install_command
-from streamer.transports.files import parquet, warc
+from streamer.packages import install_command
 from streamer.transports.files.needs import require_packages
 from tests.support.command_line import run
 from tests.support.paths import ROOT
@@ -24,19 +23,20 @@ LINE = b'{"id": "a", "text": "The ferry leaves at nine."}\n'
 @pytest.mark.parametrize(
     ("lacking", "name", "content", "command"),
     [
-        (parquet, "table.parquet", b"", "pyarrow"),
-        (parquet, "part-0001", b"PAR1\0\0", "pyarrow"),
-        (warc, "crawl.warc.gz", gzip.compress(b""), "warcio"),
-        (warc, "crawl.wet", b"", "warcio"),
-        (warc, "part-0002", b"WARC/1.0\r\n", "warcio"),
+        ("pyarrow", "table.parquet", b"", "pyarrow"),
+        ("pyarrow", "part-0001", b"PAR1\0\0", "pyarrow"),
+        ("warcio", "crawl.warc.gz", gzip.compress(b""), "warcio"),
+        ("warcio", "crawl.wet", b"", "warcio"),
+        ("brotli", "part-0002", b"WARC/1.0\r\n", "warcio"),
     ],
 )
 def test_a_missing_package_is_named_before_the_first_file_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: ModuleType, name: str, content: bytes, command: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str, name: str, content: bytes, command: str
 ) -> None:
     (tmp_path / "a.jsonl").write_bytes(LINE)
     (tmp_path / name).write_bytes(content)
-    monkeypatch.setattr(lacking, "is_installed", lambda: False)
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda each: None if each == lacking else find_spec(each))
     filtered = run(
         "filter", tmp_path / "a.jsonl", tmp_path / name, "--out", tmp_path / "out", "--index", tmp_path / "index"
     )
@@ -51,8 +51,7 @@ def test_a_missing_package_is_named_before_the_first_file_is_read(
 def test_files_that_need_nothing_and_what_cannot_be_opened_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (parquet, warc):
-        monkeypatch.setattr(module, "is_installed", lambda: False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(LINE))
     require_packages([tmp_path / "a.jsonl.gz", tmp_path / "absent", tmp_path, Path("-")])
 
