@@ -259,7 +259,7 @@ class Store:
         self._tables: dict[Table, lmdb._Database] = {}
         self._checksums = Checksums()
         if read_only and not (directory / DATA_FILE).is_file():
-            raise errors.IndexMissingError(f"There is no index in {directory}.")
+            raise errors.IndexMissingError(f"There is no index in {directory}: correct index.directory, or fill one.")
         if not read_only:
             directory.mkdir(parents=True, exist_ok=True)
         register(self)

@@ -6,6 +6,7 @@
 Both are compressed as the outputs, and appear as a whole or not at all. Memory holds one batch, and one cluster's hosts.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, suppress
 from itertools import islice
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
+import structlog
 
 from index import Source
-from streamer.clusters.keep import POLICIES, Policy
+from streamer.clusters.keep import POLICIES, Policy, Rank
 from streamer.clusters.table import ClusterTable, Counts, opened
 from streamer.errors import RecoveryRefused, SettingsError
 from streamer.records import any_json
@@ -25,6 +27,8 @@ from streamer.records.route import DESTINATIONS
 from streamer.settings.settings import Settings
 from streamer.transports.files.output_folder import CLUSTERS, KEPT, VERDICTS, DeliveryHooks, OutputFolder
 from streamer.transports.transport import NO_TIMESTAMP_MS
+
+log = structlog.get_logger(__name__)
 
 Bar = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 """Progress bar by title and total; its block's callable takes the number done so far."""
@@ -57,7 +61,10 @@ def write_clusters(
             for lines in _batches(folder, settings.batch.records_max):
                 table.add(_decoded(lines, decoder, with_field=pointer is not None))
                 done(lines[-1].number)
-            totals = table.choose((policy or POLICIES["first"]).rank)
+            ranked: set[bool] = set()
+            totals = table.choose(_noting(ranked, (policy or POLICIES["first"]).rank))
+            if ranked == {False}:
+                log.warning("--keep: no document has what the policy ranks by, so each cluster's best is its first")
             with folder.further(CLUSTERS) as file:
                 for root, best, counts, hosts, members in table.clusters():
                     begin = f'{{"root":{root},"best":{best},"documents":{counts.documents},"hosts":{hosts},'
@@ -73,6 +80,17 @@ def write_clusters(
                         file.write(b"".join(value + b"\n" for value in kept))
                         done(total + lines[-1].number)
     return totals
+
+
+def _noting(ranked: set[bool], rank: Rank) -> Rank:
+    """The same rank, which notes whether a document has one."""
+
+    def noted(host: str | None, time_ms: int | None, length: float, field: str | None) -> float:
+        place = rank(host, time_ms, length, field)
+        ranked.add(place < math.inf)
+        return place
+
+    return noted
 
 
 def _kept(table: ClusterTable, lines: list["_Line"], *, with_counts: bool) -> list[bytes]:

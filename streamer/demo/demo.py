@@ -120,7 +120,8 @@ def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]
 def settings_for_demo(settings: Settings, directory: Path) -> Settings:
     """The settings with the demo's field names, key and index folder."""
     index_directory = _folder("index", settings.fingerprint.scheme, directory)
-    decode = Decode(metadata=settings.decode.metadata)
+    # Made-up news has no hosts.
+    decode = Decode(metadata=settings.decode.metadata, host_scope="none")
     return settings.replaced(
         decode=dict(decode), index={"directory": index_directory}, fingerprint={"key": "public", "key_file": None}
     )

@@ -1,10 +1,12 @@
 """The examples of docs/api.md run as printed."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from streamer.ask.answer import Answer
 from tests.support.paths import ROOT
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -24,3 +26,10 @@ def test_every_example_runs(
     rows = [{"text": "A text that is here once. " * 20}, {"text": "A text that is here once. " * 20}]
     kept = names["without_duplicates"](rows, tmp_path / "rows", "frame", 0)  # type: ignore[operator]
     assert kept == rows[:1]
+
+
+def test_every_field_of_an_answer_is_in_its_table() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    table = page.partition("| `Answer` | |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE))))
+    assert {field.name for field in fields(Answer)} <= named

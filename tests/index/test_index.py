@@ -381,7 +381,7 @@ def test_one_process_opens_a_directory_once(tmp_path: Path) -> None:
 
 
 def test_an_index_opened_for_reading_reads_and_never_writes(tmp_path: Path) -> None:
-    with pytest.raises(IndexMissingError, match="no index in"):
+    with pytest.raises(IndexMissingError, match=r"no index in .*: correct index\.directory"):
         opened(tmp_path / "none", read_only=True)
     assert not (tmp_path / "none").exists()
     rows = rows_of(2, 20, 128)

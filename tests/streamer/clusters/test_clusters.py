@@ -411,6 +411,20 @@ def test_policies_choose_another_article_of_each_story_and_parquet_has_the_same_
 
 
 @pytest.mark.usefixtures("inputs")
+def test_a_policy_by_what_no_document_has_is_told() -> None:
+    filtered("--clusters")
+    for policy, is_told in (
+        ("max:/scoer", True),
+        ("first:/host=d.example", True),
+        ("max:/score", False),
+        ("first", False),
+    ):
+        done = run("clusters", "out", "--keep", policy, *KEY)
+        assert done.code == 0
+        assert ("no document has what the policy ranks by" in done.err) == is_told, policy
+
+
+@pytest.mark.usefixtures("inputs")
 def test_kept_lines_say_how_often_when_and_on_how_many_hosts_a_text_was_printed() -> None:
     filtered("--keep", "max:/score", "--counts", "--format", "parquet")
     kept, clusters = content("kept.jsonl").splitlines(), content("clusters.jsonl").splitlines()

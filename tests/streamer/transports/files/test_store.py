@@ -110,7 +110,8 @@ def test_a_scheme_a_password_and_a_missing_package_are_refused(site: Site, monke
         remote_files("https://user:secret@a.example/b")
     assert "secret" not in str(raised.value)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SettingsError, match=r"s3:// needs the packages fsspec and aiohttp and s3fs, which are not installed: .* -m pip install .*s3fs"):
+    missing = r"s3:// needs the packages fsspec and aiohttp and s3fs, which are not installed: .* -m pip install .*s3fs"
+    with pytest.raises(SettingsError, match=missing):
         remote_files("s3://corpora/a")
 
 
