@@ -31,33 +31,34 @@ CODE_LINES_MAX = {
     "index/tools": 1608,
     "index/versions": 234,
     "streamer": 265,
-    "streamer/ask": 813,
+    "streamer/ask": 830,
     "streamer/audit": 474,
     "streamer/clusters": 300,
-    "streamer/cli": 1765,
+    "streamer/cli": 1860,
     "streamer/delivered": 154,
     "streamer/demo": 493,
     "streamer/doctor": 451,
     "streamer/evaluation": 1257,
-    "streamer/explain": 1169,
+    "streamer/explain": 1225,
     "streamer/fingerprint": 1446,
-    "streamer/flink": 644,
+    "streamer/flink": 652,
     "streamer/give_back": 425,
     "streamer/index_admin": 706,
-    "streamer/observe": 1146,
+    "streamer/observe": 1153,
     "streamer/parts": 1356,
-    "streamer/records": 1680,
-    "streamer/service": 2127,
-    "streamer/settings": 897,
+    "streamer/protected": 225,
+    "streamer/records": 1724,
+    "streamer/service": 2212,
+    "streamer/settings": 915,
     "streamer/text": 1912,
-    "streamer/transports": 6254,
+    "streamer/transports": 6285,
     "streamer/verification": 1237,
     "streamer/what_if": 395,
-    "streamer/workers": 644,
+    "streamer/workers": 654,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 54_700, "bench": 7_620, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 55_050, "bench": 7_720, "deploy": 4_050}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -130,6 +131,7 @@ LAYERS = (
     ("streamer.service", "streamer.evaluation"),
     ("streamer.audit", "streamer.delivered"),
     ("streamer.explain",),
+    ("streamer.protected",),
     ("streamer.fingerprint.warm_up",),
     ("streamer.fingerprint.scheme",),
     ("streamer.fingerprint.simhash", "streamer.fingerprint.minhash"),
@@ -388,6 +390,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.text.segmentation_kernels",
         "streamer.text.word_kernels",
     ),
+    "tests/streamer/cli/test_protect.py": ("streamer.protected.texts", "streamer.service.protecting"),
     "tests/streamer/fingerprint/test_warm_up.py": ("index.tools.warm_up",),
     "tests/index/test_index.py": (
         "index.decide.batch",
@@ -446,7 +449,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     ),
     "tests/streamer/clusters/test_clusters.py": ("streamer.clusters.table",),
     "tests/streamer/cli/test_templates.py": ("streamer.index_admin.templates",),
-    "tests/streamer/cli/test_main.py": ("streamer.cli.methods",),
+    "tests/streamer/cli/test_main.py": ("streamer.cli.complaints", "streamer.cli.methods"),
     "tests/streamer/explain/test_why.py": ("streamer.explain.near",),
     "tests/streamer/parts/test_formats.py": (
         "streamer.parts.envelope",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from index import Verdict
-from streamer.records.record import Decision, Destination
+from streamer.records.record import Decision, Destination, ProtectedMatch
 from streamer.records.route import DESTINATIONS
 
 
@@ -23,6 +23,7 @@ class Answer:
     new_share          estimated share of its text that the original lacks, if the index measures it
     original_position  name/partition/offset
     base               the base set that has the original, by name
+    protected          what it resembles in protected sets, which decides nothing
     detail             what is wrong with a dead letter, for people
     replayed           whether an earlier call decided this position
     """
@@ -39,6 +40,7 @@ class Answer:
     original_id: str | None = None
     original_position: str | None = None
     base: str | None = None
+    protected: tuple[ProtectedMatch, ...] = ()
     detail: str | None = None
     replayed: bool = False
 

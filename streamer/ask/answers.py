@@ -90,7 +90,8 @@ class Answers:
 
     def _document(self, payload: bytes, *, full: bool = False) -> dict[str, object]:
         asked = payload.decode(errors="replace")
-        why = explain(self._filter.index, self._settings, asked, records_at=self._records_at, full=full)
+        sets = self._filter.protected
+        why = explain(self._filter.index, self._settings, asked, records_at=self._records_at, full=full, protected=sets)
         if not why.explanations:
             raise Refused(HTTPStatus.NOT_FOUND, "id", why.problem)
         return why.as_json()
@@ -138,7 +139,7 @@ def _checked(answer: Answer) -> dict[str, object]:
     fields = asdict(answer)
     # A check has no positions, so it never replays.
     del fields["replayed"]
-    return fields
+    return fields | {"protected": [match.as_json() for match in answer.protected]}
 
 
 def _pair(decided: Decided, names: Mapping[str, str], *, by_similarity: bool) -> dict[str, object]:

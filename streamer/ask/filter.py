@@ -17,6 +17,7 @@ from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.in_place import as_in_place
 from streamer.fingerprint.scheme import measure_of
+from streamer.protected.sets import open_sets
 from streamer.records.any_json import dumps
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Record
@@ -102,6 +103,8 @@ class Filter(AbstractContextManager["Filter"]):
             self.index, self._scheme = open_with_scheme(chosen, read_only=read_only)
             """The index, for further operations."""
             opening.enter_context(self.index)
+            self.protected = opening.enter_context(open_sets(chosen, self._scheme))
+            """Protected sets, open: `index.protected`."""
             if source is not None and not read_only:
                 opening.callback(_take_source(Path(directory), source).give_back)
             self._closing = opening.pop_all()
@@ -205,6 +208,7 @@ class Filter(AbstractContextManager["Filter"]):
             return []
         documents: list[Document | DeadLetter] = self._decoder.decode(records)
         entries = entries_of(records, documents, fingerprint_documents(self._scheme, documents))
+        reported = self.protected.matches(entries).rows
         decisions = decide(entries)
         explained = explain(
             records,
@@ -214,6 +218,8 @@ class Filter(AbstractContextManager["Filter"]):
             self._names.of(decisions.original_positions),
             self._measure,
         )
+        for decision, matches in zip(explained, reported, strict=True):
+            decision.protected = matches
         return [answer_of(each, record.position) for each, record in zip(explained, records, strict=True)]
 
 

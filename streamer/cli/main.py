@@ -16,6 +16,7 @@ from index import errors
 from streamer.cli import options
 from streamer.cli.about import completion, version_command
 from streamer.cli.compare import compare
+from streamer.cli.complaints import complain
 from streamer.cli.dead_letters import dead_letters
 from streamer.cli.doctor import doctor
 from streamer.cli.evaluation import audit, evaluate
@@ -23,6 +24,7 @@ from streamer.cli.give_back import give_back
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, idf
 from streamer.cli.outputs import NoLeftovers, show
+from streamer.cli.protect import protect
 from streamer.cli.sections import SectionedGroup
 from streamer.cli.templates import templates
 from streamer.cli.verify import verify
@@ -32,7 +34,6 @@ from streamer.errors import (
     InputLost,
     InputUnreadable,
     MemoryTooSmall,
-    NoDocuments,
     SettingsError,
     StreamerError,
 )
@@ -43,7 +44,6 @@ from streamer.settings.settings import Settings, idle_line, locale_name, needs_h
 
 if TYPE_CHECKING:
     from streamer.clusters.keep import Policy
-    from streamer.service.summary import Totals
 
 ADDRESS_SPACE_BYTES_MIN = 10**9
 FILES_SHOWN_MAX = 5
@@ -117,6 +117,11 @@ def run(chosen: options.Chosen, parts: Sequence[Part]) -> None:
     if chosen_parts and len(chosen_parts) < len(PARTS):
         if settings.topics.stories is not None:
             raise SettingsError("topics.stories: stories need the whole service: unset it, or run without --part")
+        if settings.index.protected:
+            raise SettingsError(
+                "index.protected: the part with the fingerprints writes no outputs, and the part with the outputs has no "
+                "fingerprints: leave it out, or run without --part"
+            )
         # What fingerprints is loaded by workers, and not by a supervisor of the whole service.
         from streamer.fingerprint.scheme import require_shared_key
 
@@ -178,6 +183,7 @@ counts_option = click.option(
 )
 @options.index_option
 @options.base_option
+@options.protected_option
 @options.short_options
 @options.chosen_and_json
 def filter_command(
@@ -226,8 +232,7 @@ def filter_command(
     if not finished:
         click.echo("stopped; run the same command again to continue", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    _complain_of_unread(totals, out)
-    _complain_of_dead_letters(totals)
+    complain(totals, out)
 
 
 def _policy(keep: str | None, settings: Settings, *, with_counts: bool) -> "Policy | None":
@@ -236,41 +241,6 @@ def _policy(keep: str | None, settings: Settings, *, with_counts: bool) -> "Poli
     if with_counts and keep is None:
         raise click.UsageError("--counts adds to the lines of kept.jsonl: give --keep, too")
     return None if keep is None else rank_by(keep, settings.decode)
-
-
-def _complain_of_unread(totals: "Totals", out: Path) -> None:
-    """Raise InputUnreadable for files and places in them that could not be read."""
-    complaints = totals.unread.splitlines()
-    if count := totals.unreadable:
-        complaints.append(
-            f"{count:,} damaged places in archives have dead letters with the reason unreadable in {out}. They name record and "
-            "byte. All other records of these archives are filtered."
-        )
-    if complaints:
-        raise InputUnreadable("\n".join(complaints))
-
-
-def _complain_of_dead_letters(totals: "Totals") -> None:
-    """Warn if most lines are dead letters. Raises NoDocuments if all are, or if half a record is all there is."""
-    from index import Verdict
-
-    if totals.remarks and not totals.records + totals.before:
-        raise NoDocuments("the input has no whole record yet, so nothing was filtered")
-    dead = totals.verdict(Verdict.DEAD_LETTER)
-    if 2 * dead <= totals.records:
-        return
-    reasons = ", ".join(
-        f"{reason} {count:,}"
-        for (verdict, reason), count in totals.outcomes.most_common()
-        if verdict == Verdict.DEAD_LETTER.label
-    )
-    complaint = (
-        f"{dead:,} of {totals.records:,} lines are dead letters ({reasons}); check decode.format, decode.text and the other "
-        "pointers, and filter again with another --out and --index: these know the lines as decided"
-    )
-    if dead == totals.records:
-        raise NoDocuments(complaint)
-    click.echo(f"streamer: {complaint}", err=True)
 
 
 @cli.command()
@@ -436,7 +406,7 @@ def config_check(settings: Settings) -> None:
 
 for command in (
     *(index_group, idf, evaluate, calibrate, compare, verify, why, stories, audit, doctor, give_back),
-    *(dead_letters, version_command, completion),
+    *(dead_letters, protect, version_command, completion),
 ):
     cli.add_command(command)
 index_group.add_command(templates)

@@ -81,6 +81,16 @@ base_option = click.option(
     callback=lambda context, _, bases: _choose_bases(context, bases),
     help="An earlier index's folder: what resembles an entry there is a duplicate. Repeat it for more.  [--set index.base]",
 )
+protected_option = click.option(
+    "--protected",
+    "protected",
+    type=FOLDER,
+    multiple=True,
+    expose_value=False,
+    callback=lambda context, _, folders: _choose_protected(context, folders),
+    help="A set that `streamer protect` made: what resembles it is reported, not dropped. Repeat it for more.  "
+    "[--set index.protected]",
+)
 json_option = click.option(
     "--json",
     is_flag=True,
@@ -186,6 +196,11 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
 def _choose_bases(context: click.Context, bases: tuple[Path, ...]) -> None:
     if bases:
         context.ensure_object(Chosen).overrides.append(f"index.base={json_text([*map(str, bases)])}")
+
+
+def _choose_protected(context: click.Context, folders: tuple[Path, ...]) -> None:
+    if folders:
+        context.ensure_object(Chosen).overrides.append(f"index.protected={json_text([*map(str, folders)])}")
 
 
 def _choose_short(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

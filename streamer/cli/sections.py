@@ -3,7 +3,7 @@
 import click
 
 SECTIONS = {
-    "Filter": ("filter", "run", "clusters"),
+    "Filter": ("filter", "run", "protect", "clusters"),
     "Ask and undo": ("why", "stories", "verify", "give-back", "dead-letters"),
     "Measure": ("audit", "calibrate", "evaluate", "compare", "idf"),
     "Kafka": ("doctor", "topics"),

@@ -4,6 +4,7 @@ Exit codes: docs/running.md, whether texts are readable or not; 1: the index has
 """
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from streamer.cli.outputs import EXIT_NO, json_text, show, wants_json
 from streamer.settings.settings import Settings
 
 if TYPE_CHECKING:
+    from streamer.protected.sets import ProtectedSets
     from streamer.transports.output_log import RecordsAt
 
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--no-texts", is_flag=True, help="Use the index only, and read no texts.")
 @click.option("--full", is_flag=True, help="Show whole texts, not only differences in context.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Maximum decisions on an id.")
+@options.protected_option
 @click.option("--all", "everything", is_flag=True, help="Show all decisions on an id, and what each setting means.")
 @options.outputs_and_json
 def why(
@@ -34,11 +37,17 @@ def why(
     run meanwhile. Exit code 1 if the index has no decision.
     """
     from streamer.explain.report import Report
+    from streamer.explain.texts import comparable_scheme
     from streamer.explain.why import explain
     from streamer.index_admin import tools
+    from streamer.protected.sets import open_sets
 
-    with tools.open_for_reading(settings) as index:
+    with ExitStack() as opened:
+        index = opened.enter_context(tools.open_for_reading(settings))
+        protected: ProtectedSets | None = None
         records_at: RecordsAt | None = None
+        if settings.index.protected and not no_texts:
+            protected = opened.enter_context(open_sets(settings, comparable_scheme(index, settings)))
         if not no_texts:
             output_log = options.output_log_of(settings, out)
             if out is not None:
@@ -46,7 +55,16 @@ def why(
             records_at = output_log.records_at
         shown = None if everything else limit
         over_files = out is not None
-        answer = explain(index, settings, name, limit=shown, over_files=over_files, records_at=records_at, full=full)
+        answer = explain(
+            index,
+            settings,
+            name,
+            limit=shown,
+            over_files=over_files,
+            records_at=records_at,
+            full=full,
+            protected=protected,
+        )
     if wants_json():
         click.echo(json_text(answer.as_json()))
     elif answer.explanations:

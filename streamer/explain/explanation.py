@@ -170,6 +170,24 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
+class Protected:
+    """An entry in a protected set that the document resembles.
+
+    set_   the set's name
+    texts  this document's and the entry's
+
+    >>> side = Side("a", "news/0/7")
+    >>> as_json(Protected("evaluation", "q17", Likeness(similarity=0.9), Texts(side)))["set"]
+    'evaluation'
+    """
+
+    set_: str
+    id: str
+    likeness: Likeness
+    texts: Texts
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation(Place):
     """One decision and its causes.
 
@@ -185,6 +203,7 @@ class Explanation(Place):
     standing     whether its own entry still counts; None if it entered nothing
     notes        its standing's consequences, and unknown facts with reasons
     texts        None unless requested
+    protected    what it resembles now in protected sets; without texts nothing is known
     story        its story as JSON; None if the index counts none, or has no duplicate
 
     >>> from index import Source
@@ -206,6 +225,7 @@ class Explanation(Place):
     standing: EntryState | None = None
     notes: tuple[str, ...] = ()
     texts: Texts | None = None
+    protected: tuple[Protected, ...] = ()
     story: Mapping[str, Any] | None = None
 
     @property

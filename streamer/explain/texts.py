@@ -9,15 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from index import Index, Kind, errors
+from index import Entries, Index, Kind, errors
 from streamer.errors import BrokerUnavailable, SettingsError
-from streamer.explain.explanation import Answer, Explanation, Place, Side, Texts
+from streamer.explain.explanation import Answer, Explanation, Likeness, Place, Protected, Side, Texts
 from streamer.explain.near import NearQuery, entry_of, resembling
 from streamer.explain.printable import printable
 from streamer.explain.side_by_side import Compared, excerpt, side_by_side
 from streamer.explain.wording import deciding, measure_of
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for
+from streamer.protected.sets import Found, ProtectedSets
+from streamer.protected.texts import entry_text
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
 from streamer.settings.settings import Settings
@@ -34,11 +36,18 @@ _HOSTS_WATCHED = 1_000
 
 
 def with_texts(
-    answer: Answer, index: Index, settings: Settings, records_at: RecordsAt, *, full: bool = False
+    answer: Answer,
+    index: Index,
+    settings: Settings,
+    records_at: RecordsAt,
+    *,
+    full: bool = False,
+    protected: ProtectedSets | None = None,
 ) -> Answer:
     """The answer with texts, recovered data, and near entries for records that entered nothing.
 
-    full  all of the texts, else excerpts around differing words
+    full       all of the texts, else excerpts around differing words
+    protected  sets to look into; None: no sets
 
     Without an answer from the brokers, only adds the reason.
     """
@@ -49,7 +58,7 @@ def with_texts(
         records = records_at(list(dict.fromkeys(positions)), index.stream_names())
     except (BrokerUnavailable, SettingsError) as problem:
         return replace(answer, no_texts=str(problem))
-    reader = _Reader(index, settings, records, full=full)
+    reader = _Reader(index, settings, records, full=full, protected=protected)
     explanations = [reader.explained(each, partners[each.position]) for each in answer.explanations]
     return replace(answer, explanations=explanations)
 
@@ -75,8 +84,17 @@ _UNREAD = {
 
 
 class _Reader:
-    def __init__(self, index: Index, settings: Settings, records: RecordsByPosition, *, full: bool) -> None:
+    def __init__(
+        self,
+        index: Index,
+        settings: Settings,
+        records: RecordsByPosition,
+        *,
+        full: bool,
+        protected: ProtectedSets | None,
+    ) -> None:
         self._index, self._settings = index, settings
+        self._protected = protected
         self._records, self._full = records, full
         self._decoder = Decoder(settings.decode)
         self._normaliser = Normaliser(settings.fingerprint)
@@ -90,7 +108,8 @@ class _Reader:
         notes = *explanation.notes, *self._notes(explanation, document)
         texts, note = self._texts(explanation, document, problem, partner)
         explanation = replace(explanation, notes=(*notes, *note), texts=texts)
-        if explanation.near is None and isinstance(document, Document):
+        asks_sets = self._protected is not None and self._protected.names
+        if isinstance(document, Document) and (explanation.near is None or asks_sets):
             return self._with_near(explanation, document)
         return explanation
 
@@ -132,10 +151,35 @@ class _Reader:
         kind, length = Kind(int(prints.kinds[0])), 0 if prints.lengths is None else int(prints.lengths[0])
         place, host = explanation.decided.position, document.host
         entry = entry_of(place, kind, document.id or "", prints.fingerprints, looks, length, host)
+        explanation = replace(explanation, protected=self._protected_by(explanation, document, entry))
+        if explanation.near is not None:
+            return explanation
         query = NearQuery(explanation.decided, entry, entered)
         likeness, near, fingerprint = resembling(self._index, parameters, query)
         measure = measure_of(original.role if original else None, likeness, parameters)
         return replace(explanation, near=near, fingerprint=fingerprint, likeness=likeness, measure=measure)
+
+    def _protected_by(self, place: Place, document: Document, entry: Entries) -> tuple[Protected, ...]:
+        """What a document resembles in protected sets, with both texts."""
+        sets = self._protected
+        return (
+            () if sets is None else tuple(self._side_by_side(sets, each, place, document) for each in sets.found(entry))
+        )
+
+    def _side_by_side(self, sets: ProtectedSets, found: Found, place: Place, document: Document) -> Protected:
+        match = found.match
+        other, where = entry_text(sets.folders[match.set_name], found.position, match.id, self._settings)
+        missing = where if other is None else ""
+        role = f"in {match.set_name}"
+        own_side = self._side(place, document, "")
+        likeness = Likeness(similarity=match.similarity, distance=match.distance)
+        if other is None:
+            texts = Texts(own_side, Side(match.id, "", role=role, missing=missing))
+            return Protected(match.set_name, match.id, likeness, texts)
+        words = side_by_side(self._text(other), self._text(document), full=self._full)
+        entry_side = Side(match.id, where, role, printable(other.title), len(other.text), words.before)
+        texts = Texts(replace(own_side, spans=words.after), entry_side, words.changes, words.hidden)
+        return Protected(match.set_name, match.id, likeness, texts)
 
     def _texts(
         self, explanation: Explanation, document: Document | DeadLetter | None, problem: str, partner: _Partner | None

@@ -10,6 +10,7 @@ from streamer.explain.positions import position_text, positions_of
 from streamer.explain.story import story_as_json
 from streamer.explain.texts import with_texts
 from streamer.explain.wording import deciding, measure_of, rules_of, wording_of
+from streamer.protected.sets import ProtectedSets
 from streamer.records.names import bounded_id
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
@@ -43,6 +44,7 @@ def explain(
     over_files: bool = False,
     records_at: RecordsAt | None = None,
     full: bool = False,
+    protected: ProtectedSets | None = None,
 ) -> Answer:
     """Every decision on an id, or the one on a position, newest first; `index` may be read-only. Raises IndexDamagedError.
 
@@ -50,6 +52,7 @@ def explain(
     limit       None: all
     records_at  reads records for their texts; None: no texts
     full        all of the texts, else excerpts around differing words
+    protected   sets to look into; None: no sets
     """
     positions = positions_of(asked, index.stream_names(), over_files=over_files)
     decisions = [*reversed(index.decided([bounded_id(asked)])), *(each for each in index.decided_at(positions) if each)]
@@ -59,7 +62,7 @@ def explain(
     answer = Answer(asked, explanations, len(decisions) - len(explanations), problem)
     if records_at is None or not explanations:
         return answer
-    return with_texts(answer, index, settings, records_at, full=full)
+    return with_texts(answer, index, settings, records_at, full=full, protected=protected)
 
 
 def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanation:

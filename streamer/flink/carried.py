@@ -70,6 +70,11 @@ def refusals(settings: Settings, *, seeding: bool = False) -> list[str]:
             "out, or decide on one host.",
         ),
         (
+            bool(index.protected),
+            "index.protected: Flink's tasks look into no index on a disk: protected sets are asked by a service on one host. "
+            "Leave it out, or decide on one host.",
+        ),
+        (
             seeding and index.entries_max is not None,
             "index.entries_max: a seed does not tell how old its entries are. Leave it out, or let the job replay the "
             "fingerprints.",

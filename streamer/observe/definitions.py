@@ -88,6 +88,11 @@ UNEQUAL_DUPLICATES = counter(
     "neardup_unequal_duplicates_total",
     "Delivered near duplicates whose fingerprints differ from their originals', so not exact copies.",
 )
+PROTECTED = counter(
+    "neardup_protected_matches_total",
+    "Delivered documents that resemble an entry in a protected set (index.protected), whatever their verdict.",
+    "set",
+)
 WITHOUT_HOST = counter(
     "neardup_documents_without_host_total",
     "Documents without a host; 0 if the index learns no templates, or decode.host_scope is none.",

@@ -38,13 +38,17 @@ class Handover(StrEnum):
 
 
 class Feed(StrEnum):
-    """Compacted topic with the latest value of each key.
+    """Something that is delivered with the outputs and is none: nothing is recovered from it.
+
+    STORIES    the latest value of each story, in a compacted topic
+    PROTECTED  copies: records that resemble an entry in a protected set
 
     >>> f"topics.{Feed.STORIES}"
     'topics.stories'
     """
 
     STORIES = "stories"
+    PROTECTED = "protected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,26 @@ class Record:
         return self.offset + (self.lost.offsets if self.lost else 1)
 
 
+@dataclass(frozen=True, slots=True)
+class ProtectedMatch:
+    """An entry in a protected set that a document resembles, with the similarity or the distance in bits.
+
+    >>> ProtectedMatch("evaluation", "q17", similarity=0.91).as_json()
+    {'set': 'evaluation', 'id': 'q17', 'similarity': 0.91}
+    """
+
+    set_name: str
+    id: str
+    similarity: float | None = None
+    distance: int | None = None
+
+    def as_json(self) -> dict[str, str | float]:
+        """As headers, verdict lines and answers show it."""
+        shown: dict[str, str | float] = {"set": self.set_name, "id": self.id}
+        shown |= {} if self.similarity is None else {"similarity": self.similarity}
+        return shown | ({} if self.distance is None else {"distance": self.distance})
+
+
 @dataclass(slots=True)
 class Decision:
     """Verdict on one record, with its explanation.
@@ -100,6 +124,7 @@ class Decision:
     relation     one of `relation.RELATIONS`
     length       the document's length divided by the original's, as far as known
     new          estimated share of its shingles that the original lacks; MinHash only
+    protected    what it resembles in protected sets, which decides nothing
 
     Only documents that name an original have `distance` or `similarity`, `original_*`, `relation`, `length` and `new`.
 
@@ -122,6 +147,7 @@ class Decision:
     relation: str | None = None
     length: float | None = None
     new: float | None = None
+    protected: tuple[ProtectedMatch, ...] = ()
 
     @property
     def base(self) -> str | None:
@@ -136,7 +162,7 @@ class Outgoing:
 
     record    the input: key, value bytes and timestamp go out unchanged
     headers   the input's except `neardup.*`, and the added ones
-    decision  None for a batch between parts and for a story, which are no outputs
+    decision  None for a batch between parts, a story, and a copy for `Feed.PROTECTED`, which are no outputs
 
     >>> record = Record(Source("stream", 0), "pages", 7, key=None, value=b"{}", timestamp_ms=0)
     >>> out = Outgoing(Destination.UNIQUE, record, headers=(("neardup.verdict", b"unique"),))

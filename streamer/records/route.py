@@ -15,7 +15,16 @@ import orjson
 from index import NO_DISTANCE, Decisions, Insert, Position, Source, Verdict, minhash
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import OTHER, SHARED, Reason, label, verdict_of
-from streamer.records.record import Decision, Destination, Header, Headers, Outgoing, Record
+from streamer.records.record import (
+    Decision,
+    Destination,
+    Feed,
+    Header,
+    Headers,
+    Outgoing,
+    ProtectedMatch,
+    Record,
+)
 from streamer.records.relation import IN_BITS, Measure, relation
 
 PREFIX = "neardup."
@@ -37,6 +46,7 @@ ORIGINAL_ID = "neardup.original.id"
 ORIGINAL_POSITION = "neardup.original.position"
 ORIGINAL_STREAM = "neardup.original.stream"
 BASE = "neardup.base"
+PROTECTED = "neardup.protected"
 
 REPLAYED = "neardup.replayed"
 REPLAYED_STREAM = "neardup.replayed.stream"
@@ -158,9 +168,13 @@ class Router:
         fingerprints_hex: Sequence[str | None],
         decisions: Decisions,
         stream_names: Mapping[str, str],
+        protected: Sequence[tuple[ProtectedMatch, ...]] | None = None,
     ) -> list[Outgoing]:
-        """`explain` and `route`."""
+        """`explain` and `route`. `protected`: what protected sets say, row for row; None without sets."""
         words = explain(records, documents, fingerprints_hex, decisions, stream_names, self.measure)
+        if protected is not None:
+            for decision, matches in zip(words, protected, strict=True):
+                decision.protected = matches
         return self.route(records, words)
 
     def route(self, records: Sequence[Record], decisions: Sequence[Decision]) -> list[Outgoing]:
@@ -194,6 +208,15 @@ class Router:
         return outgoing
 
 
+def protected_copies(outgoing: Sequence[Outgoing]) -> list[Outgoing]:
+    """Copies for `Feed.PROTECTED`: outgoing records that resemble an entry in a protected set."""
+    return [
+        Outgoing(Feed.PROTECTED, each.record, each.headers)
+        for each in outgoing
+        if each.decision is not None and each.decision.protected
+    ]
+
+
 def parse_position(headers: Headers) -> Position | None:
     """Input position in an output's headers, or None."""
     return _parse(headers, STREAM, POSITION)
@@ -221,7 +244,7 @@ def given_back(headers: Headers) -> Headers:
     return (*kept, (VERDICT, Verdict.GIVEN_BACK.label.encode()), *named)
 
 
-_NAMING = (POSITION, STREAM, ID, ORIGINAL_ID, ORIGINAL_POSITION, ORIGINAL_STREAM)
+_NAMING = (POSITION, STREAM, ID, ORIGINAL_ID, ORIGINAL_POSITION, ORIGINAL_STREAM, PROTECTED)
 
 
 def replayed(kept: Headers, headers: Headers) -> Headers:
@@ -312,7 +335,8 @@ def verdict_line(outgoing: Outgoing) -> bytes:
     `base` if they are those of a base set.
     By similarity, distance is null, and `similarity` is added; then `relation`, `length` and `new`, as far as known. A dead
     letter may have `detail`. In shadow mode a duplicate has `shadow`, the avoided output. A page of an archive has `url`, since
-    its id names a record. Non-UTF-8 bytes in a file's name appear as \xNN.
+    its id names a record. `protected` has what it resembles in protected sets.
+    Non-UTF-8 bytes in a file's name appear as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
     assert decision is not None, "a batch between parts has no verdict line"
@@ -340,6 +364,8 @@ def verdict_line(outgoing: Outgoing) -> bytes:
         line["new"] = decision.new
     if decision.detail is not None:
         line["detail"] = decision.detail
+    if decision.protected:
+        line["protected"] = _as_json(decision.protected)
     if outgoing.destination is not DESTINATIONS[decision.verdict]:
         line["shadow"] = DESTINATIONS[decision.verdict]
     try:
@@ -347,6 +373,10 @@ def verdict_line(outgoing: Outgoing) -> bytes:
     except TypeError:
         shown = {key: _shown(value) if isinstance(value, str) else value for key, value in line.items()}
         return orjson.dumps(shown)
+
+
+def _as_json(matches: Sequence[ProtectedMatch]) -> list[dict[str, str | float]]:
+    return [match.as_json() for match in matches]
 
 
 def _archived_url(value: bytes | None) -> str | None:
@@ -404,6 +434,8 @@ def _gained(record: Record, decision: Decision, position: Header, stream: Header
             gained.append((LENGTH, b"%.3f" % decision.length))
         if decision.new is not None:
             gained.append((NEW, b"%.3f" % decision.new))
+    if decision.protected:
+        gained.append((PROTECTED, orjson.dumps(_as_json(decision.protected))))
     return tuple(gained)
 
 

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,10 @@ from streamer.errors import InputsUnread, InputUnreadable, NoDocuments
 from streamer.fingerprint.scheme import settings_digest
 from streamer.fingerprint.warm_up import compile_first
 from streamer.observe.batch_report import BatchReport
+from streamer.protected.sets import open_sets
 from streamer.records.decode import Decoder
 from streamer.records.first_look import RECORDS, WrongInput
+from streamer.service.index_steps import ByIndex
 from streamer.service.loop import Listener, Loop
 from streamer.service.processes import Processes
 from streamer.service.state import State
@@ -76,6 +78,10 @@ class _ProgressBar(Listener):
 
     def without_scope(self, count: int) -> None:
         self._totals.without_scope += count
+
+    def protected(self, counts: Mapping[str, int]) -> None:
+        for name, count in counts.items():
+            self._totals.protected[name] = self._totals.protected.get(name, 0) + count
 
 
 def _bar(console: Console) -> Progress:
@@ -141,11 +147,15 @@ def filter_files(
     compression: str | None = None,
     *,
     processes: int = 1,
+    steps: type[ByIndex] = ByIndex,
+    secret: bytes | None = None,
 ) -> tuple[Totals, bool]:
     """Filter files into the folder `out`, from an earlier run's end on.
 
     compression  see `OutputFolder`
     processes    that decode and fingerprint; 1: this one does
+    steps        takes the steps `decide` and `route`
+    secret       of a new index, as in `open_with_scheme`
 
     Returns this run's totals, with the inputs that could not be read to their end, and False after Ctrl-C or SIGTERM.
     Raises InputUnreadable, InputChanged, SettingsError, DeliveryDoubtful, NeardupIndexError.
@@ -159,8 +169,9 @@ def filter_files(
         with compile_first(settings):
             if _are_large_and_here(files):
                 several.start()
-            index, fingerprinter = open_with_scheme(settings)
+            index, fingerprinter = open_with_scheme(settings, secret=secret)
         resources.enter_context(index)
+        protected = resources.enter_context(open_sets(settings, fingerprinter))
         ahead = ReadAhead(files, readers, several.call)
         known, is_record = partial(known_streams, index), record_test(settings.decode)
         digest = settings_digest(settings, fingerprinter.stamp())
@@ -173,19 +184,12 @@ def filter_files(
             ahead=ahead,
             is_record=is_record,
             settings_digest=digest,
+            protected=bool(protected.names),
         )
         bar = _bar(console)
         listener = _ProgressBar(transport, bar, totals)
-        service = build_service(
-            settings,
-            transport,
-            index,
-            fingerprinter,
-            listener,
-            FILES_POLICY,
-            supervised=False,
-            processes=several,
-        )
+        built = settings, transport, index, fingerprinter, listener, FILES_POLICY
+        service = build_service(*built, supervised=False, processes=several, protected=protected, steps=steps)
         interrupted = False
         try:
             interrupted = _run_until_signal(service, bar)
@@ -197,12 +201,16 @@ def filter_files(
         finally:
             if bar.live.is_started:
                 bar.stop()
-        totals.before, totals.left_out = transport.records_before, transport.left_out
-        totals.remarks, totals.suffix, totals.folder = transport.remarks, transport.suffix, transport.outcomes
+        _add_what_the_inputs_had(totals, transport)
     if settings.audit.one_in:
         totals.audit = estimates_of(settings)
     totals.seconds, totals.index = time.perf_counter() - begin, settings.index.directory
     return totals, not interrupted
+
+
+def _add_what_the_inputs_had(totals: Totals, transport: FileTransport) -> None:
+    totals.before, totals.left_out = transport.records_before, transport.left_out
+    totals.remarks, totals.suffix, totals.folder = transport.remarks, transport.suffix, transport.outcomes
 
 
 def _tell_compiling(console: Console, kernel: int, cache: Path) -> None:

@@ -3,7 +3,8 @@
 from index import Index
 from streamer.audit.auditor import Auditor
 from streamer.fingerprint.fingerprints import hexadecimal
-from streamer.records.route import Router
+from streamer.protected.sets import ProtectedSets
+from streamer.records.route import Router, protected_copies
 from streamer.service.decision_notices import SharedIds, log_crossings
 from streamer.service.pipeline import Work
 from streamer.service.stream_names import StreamNames
@@ -12,12 +13,16 @@ from streamer.service.stream_names import StreamNames
 class ByIndex:
     """Takes both steps.
 
-    The journal stores no destination: `router` chooses it again at a redelivery.
+    The journal stores no destination: `router` chooses it again at a redelivery, and protected sets answer again.
     """
 
-    def __init__(self, index: Index, router: Router, auditor: Auditor) -> None:
+    def __init__(
+        self, index: Index, router: Router, auditor: Auditor, protected: ProtectedSets, *, copies: bool
+    ) -> None:
+        """copies: whether what protected sets report goes out once more, to its feed."""
         self._index = index
         self._router = router
+        self._protected, self._copies = protected, copies
         self._auditor = auditor
         self._names = StreamNames(index)
         self._shared_ids = SharedIds()
@@ -25,6 +30,9 @@ class ByIndex:
     def decide(self, work: Work) -> None:
         """Set a batch's final verdicts."""
         entries = work.entries()
+        if self._protected.names:
+            # Before the decision: a set that cannot be read stops a batch that nothing has decided.
+            work.reported = self._protected.matches(entries)
         work.decisions = self._index.admit(entries, work.batch.ends, work.batch.marks)
         log_crossings(work.decisions)
         self._shared_ids.see(entries.ids, work.decisions)
@@ -39,4 +47,8 @@ class ByIndex:
             shown = hexadecimal(work.fingerprints.kinds, work.fingerprints.fingerprints)
         assert work.decisions is not None
         names = self._names.of(work.decisions.original_positions)
-        work.outgoing = self._router.explained(work.batch.records, work.documents, shown, work.decisions, names)
+        reported = None if work.reported is None else work.reported.rows
+        batch = work.batch.records, work.documents, shown, work.decisions, names
+        work.outgoing = self._router.explained(*batch, reported)
+        if self._copies and reported is not None:
+            work.outgoing += protected_copies(work.outgoing)

@@ -64,6 +64,9 @@ class Listener(RestoringListener):
     def stories(self, sizes: Sequence[int]) -> None:
         """Values of stories were written, which have so many documents."""
 
+    def protected(self, counts: Mapping[str, int]) -> None:
+        """A batch was delivered, in which so many documents resemble an entry in each protected set."""
+
     def skipped(self, input_name: str, partition: int, count: int) -> None:
         """A policy skipped this many offsets."""
 

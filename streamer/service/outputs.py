@@ -26,6 +26,8 @@ class Outputs:
     def commit(self, work: Work) -> None:
         """See `Delivery`."""
         self._deliver(work.batch, work.outgoing)
+        if work.reported is not None:
+            self._listener.protected(work.reported.counts)
 
     def idle(self, batch: Batch) -> None:
         """See `Delivery`: stories may be due without a record."""

@@ -21,6 +21,7 @@ from index import Decisions, Entries
 from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
+from streamer.protected.sets import Reported
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Outgoing, Record
 from streamer.service.poison.attempts import IDLE, PURE_STEPS, AttemptFile
@@ -31,6 +32,7 @@ class Work:
     """A batch on its way; each step sets its product.
 
     decisions  None in a worker that decides nothing
+    reported   what protected sets say; None without any
     pending    CPU seconds of unfinished steps, by name
 
     >>> Work(Batch([])).pending
@@ -41,6 +43,7 @@ class Work:
     documents: list[Document | DeadLetter] = field(init=False)
     fingerprints: Fingerprints = field(init=False)
     decisions: Decisions | None = field(default=None, init=False)
+    reported: Reported | None = field(default=None, init=False)
     outgoing: list[Outgoing] = field(init=False)
     pending: "dict[str, Future[float]]" = field(default_factory=dict)
 

@@ -26,6 +26,7 @@ class Totals:
     unread    inputs that could not be read to their end, each with the reason; empty if there are none
     odd_times documents whose time was not understood
     without_scope documents in the empty scope, with decode.scope set
+    protected documents that resemble an entry in each protected set, by its name; empty without sets
     clusters  counts by `ClusterTable.choose`; empty if clusters are not written
     index     folder of the index that decided; None: unknown
 
@@ -49,6 +50,7 @@ class Totals:
     without_scope: int = 0
     audit: dict[str, Any] = field(default_factory=dict)
     unread: str = ""
+    protected: dict[str, int] = field(default_factory=dict)
     clusters: dict[str, int] = field(default_factory=dict)
     index: Path | None = None
 
@@ -100,6 +102,7 @@ class Totals:
             "cpu_us_by_verb": self.cpu_us_by_step(),
             "unread": self.unread.splitlines(),
             "audit": self.audit,
+            "protected": self.protected,
             "clusters": self.clusters,
             "reasons": {f"{verdict}/{reason}": count for (verdict, reason), count in sorted(self.outcomes.items())},
             "out": str(out),
@@ -136,6 +139,8 @@ def table(totals: Totals, out: Path) -> PlainTable:
         add("odd times", totals.odd_times, "not understood (decode.time), so taken as no time")
     if totals.without_scope:
         add("without scope", totals.without_scope, "compared with each other (decode.scope)")
+    for name, count in totals.protected.items():
+        add("protected", count, f"resemble the set {name} (index.protected), and keep their verdicts")
     if shared := totals.outcomes[Verdict.UNIQUE.label, label(Verdict.UNIQUE, Reason.SHARED_ID)]:
         add("shared ids", shared, "ids of unrelated texts, so no versions: decode.id names no page")
     for measured in ("recall", "precision"):
@@ -152,6 +157,8 @@ def table(totals: Totals, out: Path) -> PlainTable:
         words = "unique, near-duplicate" if totals.shadow and verdict is Verdict.UNIQUE else _words(verdict)
         add(f"{words} in", "", str(out / f"{name}{totals.suffix}"))
     add("every verdict in", "", str(out / f"verdicts{totals.suffix}"))
+    if totals.protected:
+        add("protected in", "", str(out / f"protected{totals.suffix}"))
     if totals.index is not None:
         # Without --index it lies in the working directory, and the next --out there shares it.
         add("compared with", "", f"all that the index {totals.index} holds")

@@ -12,11 +12,12 @@ from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint import scheme as schemes
 from streamer.fingerprint.differences import by_settings
 from streamer.fingerprint.scheme import Scheme, retention_of
+from streamer.protected.folders import base_folders, secret_of
+from streamer.protected.sets import ProtectedSets
 from streamer.records.decode import Decoder
 from streamer.records.first_look import MissingHosts
 from streamer.records.reason import EQUAL_REASONS, recrawl_by
 from streamer.records.route import Router
-from streamer.service.base_sets import base_folders
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.index_steps import ByIndex
 from streamer.service.loop import Listener, Loop
@@ -33,14 +34,20 @@ from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings, needs_hosts
 from streamer.transports.transport import Transport
 
+NO_SETS = ProtectedSets({}, {})
+
 
 def open_index(settings: Settings, fingerprinter: Scheme, *, read_only: bool = False) -> Index:
     """Open the configured index, stamped with all that changes a fingerprint. Raises NeardupIndexError, SettingsError."""
     return _open(settings, schemes.parameters_for(settings, fingerprinter.stamp()), read_only=read_only)
 
 
-def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[Index, Scheme]:
+def open_with_scheme(
+    settings: Settings, *, read_only: bool = False, secret: bytes | None = None
+) -> tuple[Index, Scheme]:
     """Open the index, and create its fingerprints' scheme, with its key. A new index creates its own secret.
+
+    secret  of a new index; None: that of protected sets, of base sets, or a new one
 
     Raises NeardupIndexError, SettingsError.
     """
@@ -53,11 +60,15 @@ def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[In
         made.append(schemes.scheme_for(settings, schemes.key_for(settings, secret)))
         return schemes.parameters_for(settings, made[0].stamp())
 
-    return _open(settings, parameters, read_only=read_only), made[-1]
+    return _open(settings, parameters, read_only=read_only, secret=secret or secret_of(settings.index)), made[-1]
 
 
 def _open(
-    settings: Settings, parameters: Parameters | Callable[[bytes | None], Parameters], *, read_only: bool
+    settings: Settings,
+    parameters: Parameters | Callable[[bytes | None], Parameters],
+    *,
+    read_only: bool,
+    secret: bytes | None = None,
 ) -> Index:
     with usable_directory(settings):
         return Index.open(
@@ -71,6 +82,7 @@ def _open(
             longer=schemes.longer_of(settings.index),
             stories=settings.topics.stories is not None,
             equal_reasons=EQUAL_REASONS,
+            secret=secret,
             bases=base_folders(settings.index),
         )
 
@@ -112,23 +124,28 @@ def build_service(
     task_id: str = "0",
     supervised: bool = True,
     processes: Processes | None = None,
+    protected: ProtectedSets = NO_SETS,
+    steps: type[ByIndex] = ByIndex,
 ) -> Loop:
     """Build one worker's loop with the whole path; `task_id` identifies it in its group.
 
+    protected   sets that report what resembles them
+    steps       takes the steps `decide` and `route`
     processes   that decode and fingerprint, over files; None: this one does
     supervised  a supervisor restarts a dead worker while its group waits; otherwise a person does, and no group waits
     """
     recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
     router = replace(router_of(settings, fingerprinter, task_id), with_headers=transport.takes_headers)
     fingerprinter.sampled_one_in = settings.audit.one_in
-    by_index = ByIndex(index, router, Auditor(settings, index))
+    copies = settings.topics.protected is not None or not transport.takes_headers
+    by_index = steps(index, router, Auditor(settings, index), protected, copies=copies)
     # Over files stories stay in the index.
     stories = Stories(index) if settings.topics.stories is not None and transport.takes_headers else None
-    steps = steps_ahead(
+    ahead = steps_ahead(
         settings, transport, fingerprinter, listener, by_index, supervised=supervised, processes=processes
     )
     outputs = Outputs(transport, listener, stories)
-    return Loop(transport, recoverer, steps, outputs, listener, schemes.measure_of(settings, index.parameters))
+    return Loop(transport, recoverer, ahead, outputs, listener, schemes.measure_of(settings, index.parameters))
 
 
 def recoverer_of(

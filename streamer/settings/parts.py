@@ -40,10 +40,10 @@ def outputs_of(settings: Settings) -> dict[str, str]:
         return {"topics.fingerprints": topics.fingerprints}
     if part == "decide":
         return {"topics.verdicts": topics.verdicts}
-    stories = {} if topics.stories is None or part is not None else {"topics.stories": topics.stories}
+    feeds = {} if part is not None else {"topics.stories": topics.stories, "topics.protected": topics.protected}
     return {
         "topics.unique": topics.unique,
         "topics.duplicate": topics.duplicate,
         "topics.dead_letter": topics.dead_letter,
-        **stories,
+        **{key: topic for key, topic in feeds.items() if topic is not None},
     }

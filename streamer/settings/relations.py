@@ -38,7 +38,8 @@ _PAIRS = (
     ("decode.registry_user", "decode.registry_password"),
 )
 _TOPICS = tuple(
-    f"topics.{key}" for key in ("input", "unique", "duplicate", "dead_letter", "fingerprints", "verdicts", "stories")
+    f"topics.{key}"
+    for key in ("input", "unique", "duplicate", "dead_letter", "fingerprints", "verdicts", "stories", "protected")
 )
 
 Lookup = Callable[[str], Any]
@@ -52,13 +53,24 @@ def relations(value: Lookup, *, over_files: bool = False) -> list[Relation]:
         *(Relation(value(one) <= value(other), (one, other), _AT_MOST) for one, other in _NOT_MORE),
         *(Relation((value(one) is None) == (value(other) is None), (one, other), _TOGETHER) for one, other in _PAIRS),
         *(
-            Relation(value(one) != value(other), (one, other), "must differ from")
+            Relation(value(one) != value(other) or value(one) is None, (one, other), "must differ from")
             for one, other in combinations(_TOPICS, 2)
         ),
         Relation(
             value("topics.stories") is None or value("index.insert") == "root",
             ("topics.stories", "index.insert"),
             'needs the duplicates\' roots (index.insert = "root"), and must not be set with',
+        ),
+        Relation(
+            value("topics.protected") is None or bool(value("index.protected")),
+            ("topics.protected", "index.protected"),
+            "gets what protected sets report, and must be unset without",
+        ),
+        # A scope salts fingerprints, so a set would match documents of its own scopes only.
+        Relation(
+            not value("index.protected") or value("decode.scope") is None,
+            ("index.protected", "decode.scope"),
+            "compares texts of all scopes, which never resemble each other, and must not be set with",
         ),
         *_kafka(value, over_files=over_files),
         *_decode(value),

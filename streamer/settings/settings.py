@@ -45,6 +45,10 @@ class Topics(Section):
     """The latest value of each story: a kept document with its duplicates, how many, and from which hosts. Unset, none are
     counted. `streamer filter` counts them in the index only.
     """
+    protected: Topic | None = None
+    """A copy of each record that resembles an entry of a protected set (index.protected), with the headers of its output.
+    Unset, the headers alone tell. `streamer filter` writes protected.jsonl.
+    """
 
 
 class Batching(Section):
@@ -70,6 +74,10 @@ class Index(Section):
     base: list[Annotated[File, Field(title="folders")]] = Field([])
     """Base sets: folders of other indexes, by the same settings of the method and the same key, which are only read. What
     resembles an entry there is a duplicate of it. A new index takes over their key.
+    """
+    protected: list[Annotated[File, Field(title="folders")]] = Field([])
+    """Protected sets: folders that `streamer protect` made. What resembles an entry there keeps its verdict, and is reported:
+    the header neardup.protected, a metric, and topics.protected. Whole documents are compared.
     """
     distance_max: int = Field(DISTANCES["none"], ge=0, le=7)
     """SimHash: near-duplicates differ in at most this many bits, and a second look must agree. A restart applies a smaller

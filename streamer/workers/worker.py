@@ -25,6 +25,7 @@ from streamer.observe.definitions import Definition
 from streamer.observe.logs import configure_logging
 from streamer.observe.process_start import end_with_parent
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
+from streamer.protected.sets import open_sets
 from streamer.service.loop import Listener, Loop
 from streamer.service.state import State
 from streamer.service.wiring import build_service, exit_code_of, open_with_scheme
@@ -133,6 +134,11 @@ class MetricsListener(Listener):
         """See `Listener`."""
         self._measures.observe(definitions.STORY_DOCUMENTS, sizes)
 
+    def protected(self, counts: Mapping[str, int]) -> None:
+        """See `Listener`."""
+        for name, count in counts.items():
+            self._measures.count(definitions.PROTECTED, count, name)
+
     def skipped(self, input_name: str, partition: int, count: int) -> None:
         """See `Listener`."""
         self._measures.count(definitions.OFFSETS_SKIPPED, count, input_name, partition)
@@ -215,8 +221,10 @@ def _run(settings: Settings, part: Part | None, instance: str, listener: Metrics
             listener.audit = partial(gauges, settings)
             if part is None:
                 listener.transport = transport = KafkaTransport(settings, instance, index.identity)
-                policy = settings.recovery
-                loop = build_service(settings, transport, index, fingerprinter, listener, policy, task_id=instance)
+                policy, protected = settings.recovery, resources.enter_context(open_sets(settings, fingerprinter))
+                loop = build_service(
+                    settings, transport, index, fingerprinter, listener, policy, task_id=instance, protected=protected
+                )
             else:
                 deciding, loop = decide_part(settings, instance, index, fingerprinter, listener)
                 listener.transport = deciding.kafka

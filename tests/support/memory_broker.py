@@ -138,7 +138,8 @@ class MemoryBroker:
     def create_for(self, settings: Settings, partitions: int = 1) -> None:
         """Make the four topics of the settings."""
         topics = settings.topics
-        named = (topics.input, topics.unique, topics.duplicate, topics.dead_letter, topics.stories)
+        outputs = topics.unique, topics.duplicate, topics.dead_letter
+        named = (topics.input, *outputs, topics.stories, topics.protected)
         for name in filter(None, named):
             self.create(name, partitions)
 
@@ -195,7 +196,9 @@ class MemoryTransport:
             Destination.UNIQUE: settings.topics.unique,
             Destination.DUPLICATE: settings.topics.duplicate,
             Destination.DEAD_LETTER: settings.topics.dead_letter,
-        } | ({} if settings.topics.stories is None else {Feed.STORIES: settings.topics.stories})
+        }
+        feeds = {Feed.STORIES: settings.topics.stories, Feed.PROTECTED: settings.topics.protected}
+        self._topics |= {feed: topic for feed, topic in feeds.items() if topic is not None}
         self._stream = ""
         self._member: object = None
         self._owned: set[int] = set()

@@ -1,7 +1,7 @@
 """A worker over the in-memory broker, restarted after every crash as the supervisor would."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -13,6 +13,7 @@ from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import Scheme, key_for, longer_of, parameters_for, retention_of, scheme_for
 from streamer.observe.batch_report import BatchReport
+from streamer.protected.sets import open_sets
 from streamer.records.reason import EQUAL_REASONS
 from streamer.records.record import Headers
 from streamer.service.loop import Loop
@@ -55,6 +56,7 @@ class World:
     without_host: list[int] = field(default_factory=list)
     odd_times: list[int] = field(default_factory=list)
     without_scope: list[int] = field(default_factory=list)
+    protected: list[dict[str, int]] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     starts: int = 0
@@ -82,19 +84,22 @@ class World:
         def parameters_by(secret: bytes | None) -> Parameters:
             return parameters_for(self.settings, scheme_by(secret).stamp())
 
-        with Index.open(
-            self.directory,
-            # An index that is given its parameters has no secret, so whoever asks it for a key gets the public one.
-            parameters_by if self.key == "secret" else parameters_by(None),
-            map_bytes_max=2**30,
-            hooks=hooks,
-            retention=retention_of(self.settings.index),
-            guard=guard_of(self.settings.guard),
-            recrawl=recrawl_of(self.settings.index),
-            longer=longer_of(self.settings.index),
-            stories=self.settings.topics.stories is not None,
-            equal_reasons=EQUAL_REASONS,
-        ) as index:
+        with (
+            ExitStack() as opened,
+            Index.open(
+                self.directory,
+                # An index that is given its parameters has no secret, so whoever asks it for a key gets the public one.
+                parameters_by if self.key == "secret" else parameters_by(None),
+                map_bytes_max=2**30,
+                hooks=hooks,
+                retention=retention_of(self.settings.index),
+                guard=guard_of(self.settings.guard),
+                recrawl=recrawl_of(self.settings.index),
+                longer=longer_of(self.settings.index),
+                stories=self.settings.topics.stories is not None,
+                equal_reasons=EQUAL_REASONS,
+            ) as index,
+        ):
             transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)
             service: Loop
             idle = 0
@@ -119,10 +124,12 @@ class World:
                 restored=self.restored.append,
                 behind=self.behind.append,
                 gaps=self.gaps.append,
+                protected=self.protected.append,
             )
-            service = build_service(
-                self.settings, transport, index, scheme_by(index.secret), listener, policy or self.settings.recovery
-            )
+            scheme = scheme_by(index.secret)
+            sets = opened.enter_context(open_sets(self.settings, scheme))
+            policy = policy or self.settings.recovery
+            service = build_service(self.settings, transport, index, scheme, listener, policy, protected=sets)
             service.run()
 
     def run(self, hooks: CommitHooks | None = None) -> None:

@@ -4,13 +4,14 @@
     DIR/duplicate.jsonl     input lines: near-duplicates
     DIR/dead-letter.jsonl   input lines: undecodable
     DIR/verdicts.jsonl      one JSON line per input line
+    DIR/protected.jsonl     input lines again: documents that resemble an entry of a protected set, if a run had sets
     DIR/clusters.jsonl, DIR/kept.jsonl  see `streamer.clusters.clusters`
     DIR/unique.parquet ...  copies of these files, written at the end of a run that asks for them
-    DIR/checkpoint.json     lengths of the four files, their compression, counts of verdicts, and lines delivered per input
+    DIR/checkpoint.json     lengths of these files, their compression, counts of verdicts, and lines delivered per input
     DIR/lock                process id of the running filter, which holds it
 
 A delivery:
-    1. append to the four files
+    1. append to the files
     2. sync them
     3. write and sync a new checkpoint, and rename it over the old one
     4. sync the rename
@@ -39,7 +40,7 @@ import zstandard
 from pydantic import Field, TypeAdapter, ValidationError
 
 from streamer.errors import DeliveryDoubtful, OutputFull, RecoveryRefused, SettingsError
-from streamer.records.record import Destination
+from streamer.records.record import Destination, Feed
 from streamer.transports.files import parquet
 from streamer.transports.files.decompression import DECOMPRESSORS, Damaged
 from streamer.transports.files.replacing import replacing
@@ -51,6 +52,8 @@ VERDICTS = "verdicts.jsonl"
 CHECKPOINT = "checkpoint.json"
 LOCK = "lock"
 OUTPUTS = (*(f"{destination}.jsonl" for destination in Destination), VERDICTS)
+PROTECTED = f"{Feed.PROTECTED}.jsonl"
+"""An output that only runs with protected sets have."""
 FURTHER = CLUSTERS, KEPT = ("clusters.jsonl", "kept.jsonl")
 """Files that a command makes from the outputs."""
 COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
@@ -68,8 +71,8 @@ _STREAMS: dict[str, Callable[[IO[bytes]], Any]] = {
 
 PARQUET = ".parquet"
 OUTPUT_FILES = (
-    *(name + suffix for name in (*OUTPUTS, *FURTHER) for suffix in ("", ".gz", ".zst")),
-    *(f"{Path(name).stem}{PARQUET}" for name in (*OUTPUTS, *FURTHER)),
+    *(name + suffix for name in (*OUTPUTS, PROTECTED, *FURTHER) for suffix in ("", ".gz", ".zst")),
+    *(f"{Path(name).stem}{PARQUET}" for name in (*OUTPUTS, PROTECTED, *FURTHER)),
 )
 """Names that outputs may have on disk."""
 
@@ -151,8 +154,10 @@ class OutputFolder:
     b'{}\\n'
     """
 
-    def __init__(self, folder: Path, hooks: DeliveryHooks, compression: str | None = None) -> None:
-        """`compression`: a key in COMPRESSIONS; None: as the folder has it, else plain."""
+    def __init__(
+        self, folder: Path, hooks: DeliveryHooks, compression: str | None = None, *, protected: bool = False
+    ) -> None:
+        """compression: a key in COMPRESSIONS; None: as the folder has it, else plain. protected: make PROTECTED, too."""
         self.folder = folder
         self.sources: dict[str, Delivered] = {}
         """Inputs by path; `register` and `append` update it."""
@@ -161,7 +166,7 @@ class OutputFolder:
         self._hooks = hooks
         self._wanted = compression
         self._compression = compression or ""
-        self._lengths: dict[str, int] = dict.fromkeys(OUTPUTS, 0)
+        self._lengths: dict[str, int] = dict.fromkeys((*OUTPUTS, PROTECTED) if protected else OUTPUTS, 0)
         self._descriptors: dict[str, int] = {}
         self._lock: int | None = None
 
@@ -174,7 +179,9 @@ class OutputFolder:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._take_lock()
             if (self.folder / CHECKPOINT).exists():
+                wanted = self._lengths
                 self._load()
+                self._add(wanted.keys() - self._lengths.keys())
             else:
                 self._refuse_foreign_outputs()
                 self._save(self._lengths, ())
@@ -182,6 +189,17 @@ class OutputFolder:
             self._open_outputs()
         except OSError as error:
             raise SettingsError(f"--out {self.folder}: cannot be used: {error}.") from error
+
+    def _add(self, names: Set[str]) -> None:
+        """Make outputs that earlier runs into this folder did without. Raises RecoveryRefused for a file of another origin."""
+        for name in names:
+            if os.path.lexists(path := self.path(name)):
+                raise RecoveryRefused(
+                    f"{path}: no run of a filter wrote it, and this one has to: move it away, or name another --out."
+                )
+        if names:
+            # The checkpoint knows the file before there is one, so that a crash leaves none that is unknown.
+            self._save({**self._lengths, **dict.fromkeys(names, 0)}, ())
 
     def look(self) -> tuple[Mapping[str, int], list[Delivered]]:
         """Delivered lengths by file name, and the inputs. Takes no lock.
@@ -306,7 +324,7 @@ class OutputFolder:
             checkpoint = TypeAdapter(_Checkpoint).validate_python(content)
         except (orjson.JSONDecodeError, ValidationError, KeyError, TypeError) as error:
             raise self._damaged() from error
-        if checkpoint.lengths.keys() != set(OUTPUTS) or checkpoint.compression not in COMPRESSIONS:
+        if checkpoint.lengths.keys() - {PROTECTED} != set(OUTPUTS) or checkpoint.compression not in COMPRESSIONS:
             raise self._damaged()
         if self._wanted not in (None, checkpoint.compression):
             raise SettingsError(
@@ -350,7 +368,9 @@ class OutputFolder:
 
     def _require_a_verdict_for_every_line(self) -> None:
         """Raise RecoveryRefused for lengths with unequal counts of lines and verdicts, before any truncation."""
-        counts = {name: sum(1 for _ in self.lines(name, length)) for name, length in self._lengths.items()}
+        # Lines for protected sets are copies.
+        lengths = {name: length for name, length in self._lengths.items() if name != PROTECTED}
+        counts = {name: sum(1 for _ in self.lines(name, length)) for name, length in lengths.items()}
         if counts.pop(VERDICTS) != sum(counts.values()):
             raise self._damaged()
 

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from index import Applied, Source
 from streamer.errors import InputChanged, InputLost, InputsUnread, InputUnreadable, RecoveryRefused, SettingsError
-from streamer.records.record import Batch, Destination, Outgoing, Record
+from streamer.records.record import Batch, Destination, Feed, Outgoing, Record
 from streamer.records.route import verdict_line
 from streamer.settings.settings import Batching
 from streamer.transports.files import output_folder
@@ -88,6 +88,7 @@ class FileTransport(Transport):
     ahead           reads archives; None: this process does
     is_record       see `LineReader`
     settings_digest  see `Router`; the checkpoint notes it
+    protected        see `OutputFolder`
     """
 
     _paths: Sequence[Input]
@@ -100,10 +101,12 @@ class FileTransport(Transport):
     ahead: ReadAhead | None = None
     is_record: Callable[[bytes], bool] = lambda _: True
     settings_digest: str = ""
+    protected: bool = False
 
     def __post_init__(self) -> None:
         self._ahead = self.ahead or ReadAhead([], 0, lambda *_: None)
-        self._folder = OutputFolder(self._out, self.hooks or DeliveryHooks(), self.compression)
+        hooks = self.hooks or DeliveryHooks()
+        self._folder = OutputFolder(self._out, hooks, self.compression, protected=self.protected)
         self._unread = deque(self._paths)
         self._assigned: dict[Source, _Reading] = {}
         self._peeked: deque[Batch] = deque()
@@ -245,14 +248,15 @@ class FileTransport(Transport):
         begins = {record.source: record.offset for record in reversed(batch.records)}
         # Blank lines before a record are no records.
         wrong = [at for at, begin in begins.items() if begin < (delivered[at].lines or 0)]
-        if wrong or len(outgoing) != len(batch.records):
+        decided = [each for each in outgoing if each.decision is not None]
+        if wrong or len(decided) != len(batch.records):
             raise RuntimeError(f"{[delivered[at] for at in wrong]}: this batch does not follow what is delivered")
-        lines: dict[str, list[bytes]] = {destination: [] for destination in Destination}
+        lines: dict[str, list[bytes]] = {destination: [] for destination in (*Destination, Feed.PROTECTED)}
         for each in outgoing:
             lines[each.destination].append(each.record.value or b"")
         contents = {f"{name}.jsonl": b"\n".join([*values, b""]) for name, values in lines.items() if values}
-        contents[output_folder.VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
-        decisions = Counter((each.decision.verdict, each.decision.reason) for each in outgoing if each.decision)
+        contents[output_folder.VERDICTS] = b"\n".join([*map(verdict_line, decided), b""])
+        decisions = Counter((each.decision.verdict, each.decision.reason) for each in decided if each.decision)
         outcomes: Counter[str] = Counter()
         for (verdict, reason), count in decisions.items():
             # Two verdicts may have one label.

@@ -100,6 +100,7 @@ _OF_OUTPUTS = {
     "topics.fingerprints": "fingerprints",
     "topics.verdicts": "verdicts",
     "topics.stories": "stories",
+    "topics.protected": "copies for protected sets",
 }
 
 

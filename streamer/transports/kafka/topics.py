@@ -109,6 +109,7 @@ def create_topics(
             (topics.dead_letter, for_outputs),
             *(((topics.fingerprints, for_parts), (topics.verdicts, for_parts)) if parts else ()),
             *(((topics.stories, for_outputs | {clients.CLEANUP_POLICY: "compact"}),) if topics.stories else ()),
+            *(((topics.protected, for_outputs),) if topics.protected else ()),
         )
     }
     outcomes = _create(settings, wanted)
@@ -153,7 +154,7 @@ def create_seed_topic(settings: Settings, partitions: int) -> None:
 
 
 def topic_of(settings: Settings, destination: Destination | Handover | Feed) -> str:
-    """A destination's topic; "" for stories without one."""
+    """A destination's topic; "" for a feed without one."""
     topics = settings.topics
     return {
         Destination.UNIQUE: topics.unique,
@@ -162,6 +163,7 @@ def topic_of(settings: Settings, destination: Destination | Handover | Feed) -> 
         Handover.FINGERPRINTS: topics.fingerprints,
         Handover.VERDICTS: topics.verdicts,
         Feed.STORIES: topics.stories or "",
+        Feed.PROTECTED: topics.protected or "",
     }[destination]
 
 

@@ -1,0 +1,1 @@
+"""Protected sets: indexes whose matches are reported and change no verdict."""
