@@ -27,6 +27,7 @@ def observe_everything(measures: metrics.Metrics, random: np.random.Generator) -
             replayed=1,
         )
     )
+    measures.count(definitions.PROTECTED, 3, "evaluation")
     measures.show_hosts(
         WatchedHosts([HostShare("site.example", 200, 190, True), HostShare("b.example", 9, 3, False)], 1)
     )

@@ -468,6 +468,13 @@ def test_a_part_refuses_stories_by_name(tmp_path: Path) -> None:
     assert (done.code, "topics.stories: stories need the whole service" in done.err) == (os.EX_CONFIG, True)
 
 
+def test_a_part_refuses_protected_sets_by_name_and_with_the_reason() -> None:
+    for part in ("fingerprint", "decide", "route"):
+        done = run("run", "--part", part, "--set", "index.protected=evaluation", "--set", "ask.enabled=false")
+        assert done.code == os.EX_CONFIG
+        assert "index.protected: the part with the fingerprints writes no outputs" in done.err
+
+
 def filtered(*arguments: object) -> list[tuple[str, int, str]]:
     """Run the filter beneath the working folder; source, line and verdict of every record so far."""
     done = run("filter", *arguments, "--out", "crawl/out", "--index", "crawl/index")

@@ -22,6 +22,7 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
     [
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
         ("topics.stories=stories", r"topics\.stories: Flink counts no stories"),
+        ("index.protected=evaluation", r"index\.protected: Flink's tasks look into no index on a disk: protected sets"),
         ("index.base=last-year", r"index\.base: Flink's tasks look into no index on a disk"),
     ],
 )

@@ -28,6 +28,8 @@ def test_each_part_reads_and_writes_its_own_topics() -> None:
     counted = WHOLE.model_copy(update={"topics": WHOLE.topics.model_copy(update={"stories": "s"})})
     assert outputs_of(counted)["topics.stories"] == "s"
     assert "topics.stories" not in outputs_of(settings_of(counted, "route"))
+    reporting = WHOLE.model_copy(update={"topics": WHOLE.topics.model_copy(update={"protected": "p"})})
+    assert outputs_of(reporting)["topics.protected"] == "p"
     assert {part: input_key(each) for part, each in found.items()} == {
         "fingerprint": "topics.input",
         "decide": "topics.fingerprints",

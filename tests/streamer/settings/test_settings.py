@@ -303,6 +303,8 @@ SASL = {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
         ({"guard.policy": "pass", "index.insert": "unique"}, ("guard.policy", "index.insert")),
         ({"topics.stories": "stories", "index.insert": "unique"}, ("topics.stories", "index.insert")),
         ({"topics.stories": "documents-unique"}, ("topics.unique", "topics.stories")),
+        ({"topics.protected": "copies"}, ("topics.protected", "index.protected")),
+        ({"index.protected": '["evaluation"]', "decode.scope": "/tenant"}, ("index.protected", "decode.scope")),
     ],
 )
 def test_settings_that_contradict_each_other_are_both_named(
