@@ -1,4 +1,4 @@
-"""Making a protected set: the job over files, where every document enters the set's own index."""
+"""Making a protected set: the job over files, with every document in the set's own index."""
 
 from collections.abc import Sequence
 from dataclasses import replace
