@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from streamer.errors import SettingsError
 from streamer.observe.process_start import ended_by_imports
@@ -120,8 +121,10 @@ def test_an_error_of_our_own_stays_what_it_is(error: Exception) -> None:
         raise error
 
 
-def test_a_process_that_an_import_ends_has_the_exit_code_of_a_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended, ended_by_imports("worker ends"):
+def test_a_process_that_an_import_ends_has_the_exit_code_of_a_setting() -> None:
+    with capture_logs() as logged, pytest.raises(SystemExit) as ended, ended_by_imports("worker ends"):
         raise ModuleNotFoundError("No module named 'opencc'", name="opencc")
     assert ended.value.code == os.EX_CONFIG
-    assert "the package opencc cannot be imported" in capsys.readouterr().out
+    (line,) = logged
+    assert line["event"] == "worker ends"
+    assert "the package opencc cannot be imported" in line["reason"]
