@@ -20,7 +20,7 @@ FOLDER_MODULES_MAX = 17
 
 CODE_LINES_MAX = {
     "index": 906,
-    "index/dataflow": 2060,
+    "index/dataflow": 2180,
     "index/decide": 1428,
     "index/frames": 182,
     "index/kernels": 2029,
@@ -58,7 +58,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 55_200, "bench": 7_720, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 55_600, "bench": 7_720, "deploy": 4_100}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

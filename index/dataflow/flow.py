@@ -19,7 +19,7 @@ from index.matching.minhash import DISTANCE_UNITS, HASH_BITS
 from index.session import Longer
 from index.storage.parameters import Parameters
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Version of the state and all messages."""
 
 
