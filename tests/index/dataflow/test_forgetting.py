@@ -93,6 +93,15 @@ def test_a_scope_is_forgotten_by_the_beginning_of_its_ids() -> None:
     assert (same.verdict, same.original_id) == (Verdict.DUPLICATE, "west/a")
 
 
+def test_a_dropped_document_passes_once_its_original_is_forgotten_and_it_is_sent_again() -> None:
+    """The way out that docs/flink.md names in place of giving back."""
+    *_, dropped, again, copy = in_turn(
+        Row(0, 0, id="a"), Row(0, 0, id="dropped"), "a", Row(0, 0, id="dropped"), Row(0, 0, id="copy")
+    )
+    assert (dropped.verdict, again.verdict) == (Verdict.DUPLICATE, Verdict.UNIQUE)
+    assert (copy.verdict, copy.original_id) == (Verdict.DUPLICATE, "dropped")
+
+
 def test_an_id_that_is_a_scope_of_others_is_forgotten_alone() -> None:
     first, second, _, copy = in_turn(
         Row(0, 0, id="east"), Row(0, 2**64 - 1, id="east/a"), "east", Row(0, 0, id="b"), Row(0, 2**64 - 1, id="c")
