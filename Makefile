@@ -113,7 +113,7 @@ flink: flink-setup ## the whole service on this machine with a real Flink cluste
 flink-status: $(INSTALLED_DEV) ## what the job on Flink does: lag, checkpoints, and how busy each operator is (FLINK_ADDRESS=URL)
 	@$(BIN)/python -m deploy.flink_status $(if $(FLINK_ADDRESS),--address $(FLINK_ADDRESS))
 
-flink-day: flink-setup ## a day in production: seed, rescale, kills, a lost state, an upgrade and the way back, each step checked
+flink-day: flink-setup ## two days in production: seed, rescale, kills, a lost state, an upgrade, the way back, and documents to forget, each step checked
 	@$(BIN)/python -m deploy.flink_day --documents $(FLINK_DAY_DOCUMENTS)
 
 test-flink: flink-setup ## decide FLINK_DOCUMENTS fingerprints on a real Flink cluster, with kills and a rescale

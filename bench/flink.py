@@ -47,7 +47,8 @@ from index.dataflow.rows import Layout, numbered, rows_of
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.flink.batches import arrival, floor_batch, verdict_batch
 from streamer.flink.carried import dataflow_of
-from streamer.flink.seed import seed, taken_in
+from streamer.flink.seed import seed
+from streamer.flink.taking_in import taken_in
 from streamer.parts.envelope import DOCUMENTS_MAX, stamp_text
 from streamer.records.reason import EQUAL_REASONS, recrawl_by
 from streamer.settings.settings import load

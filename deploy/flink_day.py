@@ -1,4 +1,4 @@
-"""A day in production with Flink, on this machine: each step has to leave every document with one right verdict.
+"""Two days in production with Flink, on this machine: each step has to leave every document with one right verdict.
 
     python -m deploy.flink_day [--documents N] [--directory FOLDER] [--json]
 
@@ -6,6 +6,9 @@ Kafka, a JobManager, two TaskManagers and the other parts run in processes of th
 near-duplicates flow in all the time. After each step all that was written until then comes out exactly once, and the
 verdicts are those of one index that reads the log in order. The index that goes on at the end learns frames from what it
 restores, so it may keep one in a thousand copies that the other drops. In the end `streamer verify` reads everything.
+
+The first day begins with an index that seeds the job. The second one begins on Flink, with updates, retention and documents
+to forget, and half as many documents.
 """
 
 import argparse
@@ -23,9 +26,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 from kafka.errors import KafkaError
 
-from deploy.flink_flow import Flow, written
+from deploy.flink_flow import BROKEN, Flow, written
 from deploy.flink_outputs import Records, VerdictsByPosition, by_position, delivered, one_index, reading
 from deploy.flink_service import SplitService, Watch, split_service
 from deploy.local_flink import JOB, QUICK, LocalFlink, LocalFlinkError
@@ -61,6 +65,23 @@ class DayFailed(Exception):
 SEEDABLE = ("index.recrawl=duplicate",)
 """A seed has no older versions of pages."""
 
+AGAIN_SHARE = 0.15
+"""On the second day: pages that came before, among all documents."""
+
+FORGOTTEN_EVERY = 5
+"""On the second day one of so many documents is forgotten, of those that came until then."""
+
+LEAVING = (
+    "kafka.group=second",
+    *(
+        f"topics.{name}=second-{name}"
+        for name in ("input", "unique", "duplicate", "dead_letter", "fingerprints", "verdicts")
+    ),
+)
+"""The second day's own topics, on the brokers of the first."""
+
+EPOCHS = ("--epoch-minutes", "0.2")
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -94,6 +115,7 @@ class Day:
         self._verdicts, self._documents = verdicts, documents
         self._timeout_seconds = 240 + documents / 500
         self._tasks, self._seeds, self._job = 1, 0, ""
+        self._options: Sequence[str] = ()
         self._watch: Watch | None = None
         self._before: set[str] = set()
         self._by_flink: set[str] | None = None
@@ -103,7 +125,12 @@ class Day:
 
     def steps(self) -> Iterable[Step]:
         """Take all steps, and check each. Raises DayFailed."""
-        for name, take in (
+        for name, take in self._plan():
+            log.info("%s ...", name)
+            yield self._passed(name, take)
+
+    def _plan(self) -> Sequence[tuple[str, Callable[[], None]]]:
+        return (
             ("one service with an index decides", self._decide_on_one_host),
             ("the index seeds the job", self._go_to_flink),
             ("rescale from 1 task to 2", lambda: self._go_on_from_savepoint(tasks=2)),
@@ -113,9 +140,8 @@ class Day:
             ("lose the state: seed and replay", self._lose_the_state),
             ("upgrade the job", lambda: self._go_on_from_savepoint(program=UPGRADED_JOB)),
             ("go back to one host", self._go_back),
-        ):
-            yield self._passed(name, take)
-        yield self._passed("streamer verify --all", self._verify)
+            ("streamer verify --all", self._verify),
+        )
 
     def _passed(self, name: str, take: Callable[[], None]) -> Step:
         begin = time.monotonic()
@@ -231,7 +257,7 @@ class Day:
         self._submit(since=self._flink.stop_with_savepoint(job), seeded=True)
 
     def _submit(self, **how: Any) -> None:
-        self._job = self._flink.submit(*self._service.options, parallelism=self._tasks, **how)
+        self._job = self._flink.submit(*self._service.options, *self._options, parallelism=self._tasks, **how)
         self._watch = Watch(self._service, self._flink, self._job)
 
     def _let_flow(self) -> None:
@@ -272,6 +298,53 @@ class Day:
         return len(outputs)
 
 
+class SecondDay(Day):
+    """A service that begins on Flink, with updates and retention."""
+
+    def _plan(self) -> Sequence[tuple[str, Callable[[], None]]]:
+        return (
+            ("second day: Flink decides from the first document", self._begin_on_flink),
+            ("forget documents amid the flow", self._forget),
+            ("rescale from 1 task to 2", lambda: self._go_on_from_savepoint(tasks=2)),
+            ("kill -9 a TaskManager", self._kill_a_task_manager),
+            ("lose the state: replay everything", self._replay),
+        )
+
+    def _begin_on_flink(self) -> None:
+        self._options = EPOCHS
+        self._one_index = self._stack.enter_context(
+            one_index(self._service.settings, self._service.directory / "one-index")
+        )
+        self._submit()
+        self._service.begin("fingerprint", "route")
+        self._let_flow()
+
+    def _forget(self) -> None:
+        assert self._one_index is not None
+        self._let_flow()
+        ids = [orjson.loads(each)["id"] for each in self._flow.sent if each != BROKEN][::FORGOTTEN_EVERY]
+        words = ("index", "forget", "--flink", "--flink-address", self._flink.address, *ids)
+        done = subprocess.run(self._service.command("decide", *words), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ValueError(f"exit code {done.returncode}\n{done.stderr}")
+        log.info(done.stdout.strip())
+        self._let_flow()
+        self._checked()
+        if not self._one_index.forgotten:
+            raise ValueError("the index knows none of what was forgotten")
+
+    def _replay(self) -> None:
+        repeated = self._verdicts.repeated
+        self._flink.cancel(self._job)
+        for state in (self._flink.checkpoints, self._flink.savepoints):
+            shutil.rmtree(state)
+        self._submit()
+        self._let_flow()
+        self._checked()
+        if self._verdicts.repeated == repeated:
+            raise ValueError("the job repeated no verdict: it replayed nothing")
+
+
 def require_same(found: VerdictsByPosition, expected: VerdictsByPosition, by_restored: Set[str] = frozenset()) -> int:
     """Raise ValueError unless each verdict is the expected one. There may be more expected ones.
 
@@ -299,19 +372,37 @@ def _ended(process: "subprocess.Popen[bytes]", output: Path) -> bool:
 
 
 def run(directory: Path, documents: int) -> list[Step]:
-    """Run a day in a new folder, and log each step. Raises DayFailed, LocalKafkaError, LocalFlinkError."""
+    """Run both days in a new folder, and log each step. Raises DayFailed, LocalKafkaError, LocalFlinkError."""
     with ExitStack() as stack:
+        log.info("starting Kafka ...")
         kafka = stack.enter_context(LocalKafka(directory / "kafka"))
-        service = stack.enter_context(split_service(directory / "service", kafka.bootstrap_servers, SEEDABLE))
+        log.info("starting Flink: a JobManager and two TaskManagers ...")
         flink = stack.enter_context(LocalFlink(directory / "flink", settings=QUICK | CLUSTER))
+        log.info("Flink's page: %s; logs in %s", flink.address, directory)
+        steps = _run_day(Day, directory / "service", kafka, flink, documents, SEEDABLE)
+        leaving = (*LEAVING, f"index.entries_max={documents // 10}")
+        return steps + _run_day(SecondDay, directory / "second", kafka, flink, documents // 2, leaving, AGAIN_SHARE)
+
+
+def _run_day(
+    kind: type[Day],
+    directory: Path,
+    kafka: LocalKafka,
+    flink: LocalFlink,
+    documents: int,
+    overrides: Sequence[str],
+    again_share: float = 0.0,
+) -> list[Step]:
+    with ExitStack() as stack:
+        service = stack.enter_context(split_service(directory, kafka.bootstrap_servers, overrides))
         records = stack.enter_context(reading(service.settings))
         verdicts = stack.enter_context(Verdicts(kafka.bootstrap_servers, service.settings.topics.verdicts))
-        flow = stack.enter_context(Flow(service.settings, documents / FLOWING_SECONDS))
-        log.info("Flink's page: %s; logs in %s", flink.address, directory)
+        rate = documents / FLOWING_SECONDS
+        flow = stack.enter_context(Flow(service.settings, rate, again_share=again_share))
         steps = []
-        for step in Day(stack, service, flink, flow, records, verdicts, documents).steps():
+        for step in kind(stack, service, flink, flow, records, verdicts, documents).steps():
             log.info(
-                "%-36s %6.1f s, checked in %5.1f s: %7s documents came out once, as by one index",
+                "%-50s %6.1f s, checked in %5.1f s: %7s documents came out once, as by one index",
                 step.step,
                 step.seconds,
                 step.checking_seconds,
@@ -322,7 +413,7 @@ def run(directory: Path, documents: int) -> list[Step]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a day; exit code 0 if every check held."""
+    """Run both days; exit code 0 if every check held."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=6_000, help="documents in all, at least")
     parser.add_argument(

@@ -22,15 +22,16 @@ TICK_SECONDS = 0.5
 """All partitions get documents at once, and each some."""
 
 
-def made_up(seed: int) -> Iterator[bytes]:
+def made_up(seed: int, again_share: float = 0.0) -> Iterator[bytes]:
     """Endless documents. A share resembles earlier ones, half of these a document that may be in flight; some are longer,
-    or on another host.
+    or on another host. `again_share` of them are pages that came before.
 
     A few are broken. Half of the hosts have a template, which all their pages share.
     """
     random = np.random.default_rng(seed)
     templates = [_words(random, TEMPLATE_WORDS * (host % 2)) for host in range(HOSTS)]
     made: list[tuple[int, list[str]]] = []
+    pages: list[tuple[int, str]] = []
     while True:
         if random.random() < BROKEN_SHARE:
             yield BROKEN
@@ -48,6 +49,9 @@ def made_up(seed: int) -> Iterator[bytes]:
             words = _words(random, WORDS)
         made.append((host, words))
         identity = f"https://host-{host}.example/{len(made)}"
+        if again_share and pages and random.random() < again_share:
+            host, identity = pages[int(random.integers(len(pages)))]
+        pages.append((host, identity))
         yield orjson.dumps({"id": identity, "text": " ".join(templates[host] + words)})
 
 
@@ -73,10 +77,12 @@ def written(settings: Settings) -> set[str]:
 class Flow:
     """Writes documents to the input topic, in turn to each partition, from its start to its end."""
 
-    def __init__(self, settings: Settings, documents_per_second: float, seed: int = 1) -> None:
+    def __init__(
+        self, settings: Settings, documents_per_second: float, seed: int = 1, again_share: float = 0.0
+    ) -> None:
         self.sent: list[bytes] = []
         self._topic, self._rate = settings.topics.input, documents_per_second
-        self._documents = made_up(seed)
+        self._documents = made_up(seed, again_share)
         self._producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, linger_ms=5)
         self._sending, self._over = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._send_all, name="flow", daemon=True)

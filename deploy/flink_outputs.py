@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 from deploy.flink_service import PARTITIONS
 from deploy.planted_fingerprints import BatchVerdicts, OneIndex
 from index import Verdict
-from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
+from streamer.fingerprint.scheme import longer_of, parameters_for, retention_of, scheme_for
 from streamer.records.reason import recrawl_by
 from streamer.settings.settings import Settings
 
@@ -85,6 +85,7 @@ def one_index(settings: Settings, directory: Path) -> OneIndex:
         directory,
         longer=longer_of(settings.index),
         recrawl=recrawl_by(settings.index.recrawl),
+        retention=retention_of(settings.index),
     )
 
 

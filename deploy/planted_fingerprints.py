@@ -18,6 +18,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
 from index import Entries, Index, Kind, Longer, Parameters, Position, Source
+from index.dataflow import Arrival, name_digests
+from streamer.flink.batches import arrival
 from streamer.parts.envelope import DOCUMENTS_MAX, Heading
 from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
 from streamer.parts.verdict_batch import unpack_verdicts
@@ -195,7 +197,10 @@ def create_topics(bootstrap_servers: str, *topics: str) -> None:
 
 
 class OneIndex:
-    """One index that decides a topic's batches in timestamp order."""
+    """One index that decides a topic's batches in timestamp order, and forgets where the topic says so.
+
+    forgotten  how many documents it forgot; of names, it knows those in the topic
+    """
 
     def __init__(
         self,
@@ -209,8 +214,10 @@ class OneIndex:
         self._bootstrap_servers, self._topic = bootstrap_servers, topic
         self._open = partial(Index.open, directory, parameters, map_bytes_max=2**36, **options)
         self._partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-        self._waiting: list[tuple[int, int, int, FingerprintBatch]] = []
-        self._latest_ms = [0] * PARTITIONS
+        self._waiting: list[tuple[int, int, int, Arrival]] = []
+        self._latest_ms, self._ends = [0] * PARTITIONS, [0] * PARTITIONS
+        self._names: dict[int, str] = {}
+        self.forgotten = 0
 
     def __enter__(self) -> Self:
         # It reads what the job reads.
@@ -238,7 +245,11 @@ class OneIndex:
         now, self._waiting = self._waiting[:over], self._waiting[over:]
         verdicts = {}
         for _, partition, begin, content in now:
-            decisions = self._index.admit(content.entries, {content.entries.sources[0]: content.heading.end})
+            if content.forgets is not None:
+                # A name that the topic has nowhere is no earlier document's.
+                self._forget([self._names[digest] for digest in content.forgets.tolist() if digest in self._names])
+                continue
+            decisions = self._index.admit(content.entries, {content.source: content.end})
             if decisions.replayed.all():
                 continue
             verdicts[partition, begin] = BatchVerdicts(
@@ -252,6 +263,10 @@ class OneIndex:
             )
         return verdicts
 
+    def _forget(self, names: Sequence[str]) -> None:
+        self.forgotten += len(self._index.forget({name for name in names if not name.endswith("/")}))
+        self.forgotten += sum(self._index.forget_names(name) for name in names if name.endswith("/"))
+
     def _read(self) -> None:
         ends = self._consumer.end_offsets(self._partitions)
         while any(self._consumer.position(each) < ends[each] for each in self._partitions):
@@ -261,9 +276,18 @@ class OneIndex:
 
     def _take(self, partition: int, time_ms: int, value: bytes) -> None:
         self._latest_ms[partition] = max(self._latest_ms[partition], time_ms)
-        content = unpack_fingerprints(value, self._topic)
-        if len(content.entries):
-            self._waiting.append((self._latest_ms[partition], partition, content.heading.begin, content))
+        content = arrival(value, time_ms, self._topic)
+        begin = content.begin
+        if content.forgets is not None:
+            # Between the batches before and behind it.
+            begin = self._ends[partition]
+        elif not len(content.entries):
+            return
+        self._ends[partition] = max(self._ends[partition], content.end)
+        for id_ in content.entries.ids:
+            whole, beginning = name_digests(id_)
+            self._names |= {whole: id_, beginning: id_[: id_.find("/") + 1]}
+        self._waiting.append((self._latest_ms[partition], partition, begin, content))
 
 
 def sequential(

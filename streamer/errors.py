@@ -125,6 +125,12 @@ class TrialFailed(StreamerError):
     exit_code = os.EX_TEMPFAIL
 
 
+class JobFailed(StreamerError):
+    """A job on Flink failed before it took in what a command wrote. The message has the cause."""
+
+    exit_code = os.EX_CONFIG
+
+
 class BrokerUnavailable(StreamerError):
     """The broker does not answer in time."""
 

@@ -93,6 +93,7 @@ WITHOUT_EXAMPLE: set[str] = {
     "index.dataflow.ledger.Leaves",
     "index.dataflow.ledger.Ledger",
     "index.dataflow.message.Floor",
+    "index.dataflow.resolving.forgotten.ForgottenNames",
     "index.dataflow.resolving.horizon.Horizon",
     "index.dataflow.resolving.page_states.KnownPages",
     "index.dataflow.resolving.retention.RetentionState",

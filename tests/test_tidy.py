@@ -16,11 +16,11 @@ from tests.support.paths import ROOT
 PACKAGES = ("streamer", "index")
 MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
-FOLDER_MODULES_MAX = 17
+FOLDER_MODULES_MAX = 18
 
 CODE_LINES_MAX = {
     "index": 906,
-    "index/dataflow": 2060,
+    "index/dataflow": 2180,
     "index/decide": 1428,
     "index/frames": 182,
     "index/kernels": 2029,
@@ -30,18 +30,18 @@ CODE_LINES_MAX = {
     "index/stories": 297,
     "index/tools": 1608,
     "index/versions": 234,
-    "streamer": 265,
+    "streamer": 267,
     "streamer/ask": 830,
     "streamer/audit": 474,
     "streamer/clusters": 300,
-    "streamer/cli": 1860,
+    "streamer/cli": 1920,
     "streamer/delivered": 154,
     "streamer/demo": 493,
     "streamer/doctor": 451,
     "streamer/evaluation": 1257,
     "streamer/explain": 1225,
     "streamer/fingerprint": 1446,
-    "streamer/flink": 652,
+    "streamer/flink": 735,
     "streamer/give_back": 425,
     "streamer/index_admin": 706,
     "streamer/observe": 1153,
@@ -58,7 +58,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 55_200, "bench": 7_720, "deploy": 4_050}
+OTHER_CODE_LINES_MAX = {"tests": 55_600, "bench": 7_720, "deploy": 4_100}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

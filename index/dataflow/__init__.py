@@ -20,7 +20,7 @@ from index.dataflow.message import (
     Stage,
     Task,
 )
-from index.dataflow.rows import Retained, document_keys
+from index.dataflow.rows import Retained, document_keys, name_digests
 
 __all__ = [
     "KEPT_AT_ONCE",
@@ -37,5 +37,6 @@ __all__ = [
     "Stage",
     "Task",
     "document_keys",
+    "name_digests",
     "samples_of",
 ]

@@ -19,7 +19,7 @@ from index.matching.minhash import DISTANCE_UNITS, HASH_BITS
 from index.session import Longer
 from index.storage.parameters import Parameters
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Version of the state and all messages."""
 
 
@@ -76,6 +76,11 @@ class Dataflow:
         return {name: str(value) for name, value in own.items()} | replace(self.parameters, fingerprint={}).by_name()
 
     @property
+    def leaves(self) -> bool:
+        """Whether entries may leave: then documents can be forgotten too."""
+        return self.updates or self.retained is not None
+
+    @property
     def stages(self) -> tuple[Stage, ...]:
         """The operators in use: SimHash alone compares in CLAIM already, FRAME needs frames, and VERSIONS updates."""
         unused = {Stage.FRAME} if self.parameters.frames is None else set()
@@ -118,7 +123,7 @@ class Dataflow:
 
     @property
     def _layout(self) -> Layout:
-        return Layout.of(self.parameters, self.longer, leaves=self.updates or self.retained is not None)
+        return Layout.of(self.parameters, self.longer, leaves=self.leaves)
 
     def _filing(self, layout: Layout) -> Filing:
         return Filing(self.parameters, layout, self.shards, self.band_bits)

@@ -68,6 +68,8 @@ class Kind(IntEnum):
     """A batch's documents that may enter, and what has expired by age: see `ages.pack_place`."""
     FLOOR = 16
     """The first epoch that is not over: see `ledger.pack_floor`."""
+    FORGOTTEN = 17
+    """Names whose documents leave, with a place in the order: `resolving.forgotten.FORGOTTEN`."""
 
 
 class Message(NamedTuple):
@@ -161,6 +163,7 @@ class Arrival:
     stamp    everything that changes a fingerprint
     content  the batch as bytes, returned unread with the verdicts
     floor    in a batch without rows: what RESOLVE wrote
+    forgets  in a batch without rows: uint64 [n], `rows.name_digests` of earlier documents, which leave here; else None
     seeds    an index's entries, with their place in its order as `time_ms`, deciding no offsets; None: documents to decide
     """
 
@@ -174,6 +177,7 @@ class Arrival:
     content: bytes
     seeds: Seeds | None = None
     floor: Floor | None = None
+    forgets: npt.NDArray[np.uint64] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from index.dataflow.ages import Ages, Place, pack_place
 from index.dataflow.filing import Filing
 from index.dataflow.ledger import pack_floor
 from index.dataflow.message import Arrival, Floor, Kind, Message, Seeds, Stage, Task, pack_texts
+from index.dataflow.resolving.forgotten import FORGOTTEN
 from index.dataflow.rows import (
     PARTITION_BITS,
     RECORD,
@@ -22,6 +23,7 @@ from index.dataflow.rows import (
     Retained,
     Rows,
     document_keys,
+    name_digests,
     packed_by_group,
     shard_of,
     shard_of_batches,
@@ -120,6 +122,8 @@ class Order:
         self._record(task, known._replace(ends=ends, time_ms=time_ms))
         if arrival.floor is not None and arrival.floor.run == known.run:
             yield from self._passed_on(arrival.floor, self._slot_of(time_ms))
+        if arrival.forgets is not None:
+            yield self._forgotten(arrival.forgets, ends, time_ms, arrival.source.partition)
         if not new:
             return
         require_sound(arrival.entries, self._parameters)
@@ -135,6 +139,21 @@ class Order:
         for stage in self._keepers:
             for shard in range(self._shards):
                 yield Message(stage, shard, slot, Kind.FLOOR, pack_floor(floor.epoch))
+
+    def _forgotten(
+        self, names: npt.NDArray[np.uint64], ends: Mapping[str, int], time_ms: int, partition: int
+    ) -> Message:
+        """Names for RESOLVE, whose documents leave between this partition's batches."""
+        if not self._layout.leaves:
+            raise ValueError(
+                "Documents are to be forgotten, and in this job no entry leaves: it has neither updates nor retention. Submit it "
+                'without the state and with index.recrawl = "update", and replay the log.'
+            )
+        rows = np.zeros(len(names), FORGOTTEN)
+        rows["name"], rows["high"] = names, time_ms << PARTITION_BITS | partition
+        # Earlier streams' documents have earlier times, so only the latest stream's offsets matter.
+        rows["low"] = [0, *ends.values()][-1] << ROW_BITS
+        return Message(Stage.RESOLVE, 0, self._slot_of(time_ms), Kind.FORGOTTEN, rows.tobytes())
 
     def _recorded(self, task: Task) -> Recorded:
         content = task.get(_STATE)
@@ -216,6 +235,7 @@ class Order:
         if not self._layout.leaves:
             return tags
         tags["kind"], tags["digests"] = entries.kinds[:, None], digests_of(entries)[:, None]
+        tags["names"] = np.array([name_digests(id_) for id_ in entries.ids], np.uint64).reshape(-1, 1, 2)
         if Stage.VERSIONS not in self._keepers:
             return tags
         usable = np.ones(len(entries), np.bool_) if entries.named is None else entries.named

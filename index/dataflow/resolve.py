@@ -7,6 +7,7 @@ documents as its rows and all earlier ones as its index.
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from index.dataflow.ledger import Ledger
 from index.dataflow.message import EQUAL_TEXT, Decided, Floor, Kind, Message, Stage, Task
 from index.dataflow.resolving.deciding import Concluded, concluded
 from index.dataflow.resolving.fates import FateStore
+from index.dataflow.resolving.forgotten import FORGOTTEN, ForgottenNames
 from index.dataflow.resolving.horizon import Horizon
 from index.dataflow.resolving.known import Gatherer, keys_of
 from index.dataflow.resolving.page_states import PageState, PageStates, page_name
@@ -31,6 +33,7 @@ from index.dataflow.rows import (
     packed_by_group,
     row_numbers,
     rows_of,
+    run_begins,
     shard_of_batches,
     verdict_bytes,
 )
@@ -66,7 +69,8 @@ class Resolve:
         self._updates, self._retained = updates, retained
         self._retention = None if retained is None else RetentionState(retained)
         self._fates, self._pages = FateStore(layout), PageStates(layout)
-        self._gatherer = Gatherer(layout, self._fates, self._pages, retained)
+        self._forgotten = ForgottenNames()
+        self._gatherer = Gatherer(layout, self._fates, self._pages, self._forgotten, retained)
         self._batches, self._names = Ledger(b"batches", _BATCH), Ledger(b"states", _PAGE)
         # Compiled loops may hang in a JVM's thread: they restore the thread state of whichever operator came there first.
         self._own_thread = ThreadPoolExecutor(1)
@@ -77,14 +81,21 @@ class Resolve:
         if len(settled):
             self._fates.write(task, _NONE, settled, _NONE)
         hits = rows_of((each.content for each in messages if each.kind == Kind.HITS), self._layout.hit)
+        forgets = rows_of((each.content for each in messages if each.kind == Kind.FORGOTTEN), FORGOTTEN)
+        forgets = np.take(forgets, np.lexsort((forgets["low"], forgets["high"])))
         if self._retention is None or self._retained is None:
-            for found in self._decided(task, hits, None):
-                yield from self._named(found, slot)
+            for names, own in _between(forgets, hits):
+                self._forgotten.add(task, names)
+                for found in self._decided(task, own, None):
+                    yield from self._named(found, slot)
             return
         places = [unpack_place(each.content) for each in messages if each.kind == Kind.PLACES]
         places.sort(key=lambda place: place[:2])
         batches = hits["low"] >> np.uint64(ROW_BITS)
         for place in places:
+            is_due = (forgets["high"] < place.high) | ((forgets["high"] == place.high) & (forgets["low"] <= place.low))
+            self._forgotten.add(task, forgets[is_due])
+            forgets = forgets[~is_due]
             horizon = self._retention.before(task, place)
             own = (hits["high"] == place.high) & (batches == place.low >> ROW_BITS)
             # What an epoch held that is over has expired, and is removed.
@@ -95,10 +106,12 @@ class Resolve:
                 entered[row_numbers(documents["low"][~found.outcomes.entering])] = False
                 yield from self._named(found, slot)
             self._retention.enter(task, place, entered)
+        self._forgotten.add(task, forgets)
         floor = self._retention.floor(task)
         self._retention.write(task)
         if floor is not None:
             self._remove(task, floor.epoch, self._retained)
+            self._forgotten.remove(task, floor.epoch, self._retained)
             yield floor
 
     def _decided(self, task: Task, hits: Rows, horizon: Horizon | None) -> Iterator[Concluded]:
@@ -180,6 +193,18 @@ class Resolve:
         states = found.states() if self._updates else {}
         self._pages.write(task, states)
         self._note(task, batches, states)
+
+
+def _between(forgets: Rows, hits: Rows) -> Iterator[tuple[Rows, Rows]]:
+    """What to forget, as FORGOTTEN in order, and the hits of documents after that and before the next."""
+    places, keys = keys_of(forgets), keys_of(hits)
+    begins = run_begins(places)
+    yield forgets[:0], hits[keys < places[0]] if len(places) else hits
+    for begin, end in pairwise([*begins.tolist(), len(places)]):
+        after = keys >= places[begin]
+        if end < len(places):
+            after &= keys < places[end]
+        yield forgets[begin:end], hits[after]
 
 
 def _follower_rows(documents: Rows, followers: npt.NDArray[np.int64]) -> Rows:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from index.matching.minhash import mixed
 from index.session import Longer, Retention
@@ -60,8 +61,9 @@ NAMED = np.dtype([*_KEY, ("offset", "<u8"), ("partition", "<u4"), ("letters", "<
 RECORD = np.dtype([*_KEY, ("page", "<u8")])
 """A document and its page: a digest for its id on its host."""
 
-TAG = np.dtype([("page", "<u8"), ("digests", "<u8", (2,)), ("kind", "u1")])
-"""What entries that leave need: a document's page, or 0 without a usable id, its text's digests, and its kind."""
+TAG = np.dtype([("page", "<u8"), ("names", "<u8", (2,)), ("digests", "<u8", (2,)), ("kind", "u1")])
+"""What entries that leave need: a document's page, or 0 without a usable id, its `name_digests`, its text's digests, and its
+kind."""
 
 FOLLOWER = np.dtype([*_KEY, ("later_high", "<u8"), ("later_low", "<u8"), ("tag", TAG)])
 """A document without an earlier one alike to it, and a later one alike to it that entered."""
@@ -155,6 +157,18 @@ def document_keys(time_ms: int, partition: int, begin: int, count: int) -> tuple
         if not 0 <= value <= most:
             raise ValueError(f"a batch has the {what} {value}; the flow takes 0 to {most}")
     return time_ms << PARTITION_BITS | partition, np.uint64(begin << ROW_BITS) + np.arange(count, dtype=np.uint64)
+
+
+def name_digests(id_: str) -> tuple[int, int]:
+    """What a document is forgotten by: digests of its id, and of the id's beginning up to the first slash, 0 without one.
+
+    >>> name_digests("tenant/a")[1] == name_digests("tenant/b")[1] == name_digests("tenant/")[1]
+    True
+    """
+    octets = id_.encode("utf-8", "surrogatepass")
+    end = octets.find(b"/") + 1
+    # A beginning is never taken for an id.
+    return xxhash.xxh3_64_intdigest(octets), xxhash.xxh3_64_intdigest(octets[:end], 1) if end else 0
 
 
 def partitions(high: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:

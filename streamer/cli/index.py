@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from streamer.cli import options
+from streamer.cli import on_flink, options
 from streamer.cli.outputs import EXIT_NO, NoLeftovers, require_absent, show, writing
 from streamer.cli.sections import RememberingGroup
 from streamer.errors import SettingsError
@@ -252,8 +252,9 @@ def export(settings: Settings, file: Path, force: bool) -> None:
 
 @index_group.command("seed")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the job has read all entries.")
+@on_flink.FLINK_ADDRESS
 @options.settings_and_json
-def seed(settings: Settings, wait: bool) -> None:
+def seed(settings: Settings, wait: bool, flink_address: str | None) -> None:
     """Write the index to a topic, as the initial state of a Flink job.
 
     First stop every process that decides by the index. Then run the job with --seed, stop it with a savepoint, and
@@ -266,7 +267,7 @@ def seed(settings: Settings, wait: bool) -> None:
         written = seed.seed(settings, index, progress)
     click.echo(f"{written.entries:,} entries in the topic {written.topic}: run the job with --seed now", err=True)
     if wait:
-        seed.wait_until_taken_in(settings, written)
+        on_flink.wait_for_job(settings, written, flink_address, seeding=True)
     show(
         {"topic": written.topic, "entries": written.entries, "taken_in": wait},
         f"the job has read all {written.entries:,} entries: stop it with a savepoint" if wait else "",
@@ -360,8 +361,18 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 @click.option("--source", metavar="NAME", help="All that one input delivered: a topic, or a file as in verdicts.")
 @click.option("--scope", help="All documents of one scope that have an id, if decode.scope is set.")
 @click.option("--dry-run", is_flag=True, help="Change nothing: show what would leave.")
+@click.option("--flink", is_flag=True, help="Tell the job on Flink, which has no index here, and wait until it knows.")
+@on_flink.FLINK_ADDRESS
 @options.settings_and_json
-def forget(settings: Settings, ids: Sequence[str], source: str | None, scope: str | None, dry_run: bool) -> None:
+def forget(
+    settings: Settings,
+    ids: Sequence[str],
+    source: str | None,
+    scope: str | None,
+    dry_run: bool,
+    flink: bool,
+    flink_address: str | None,
+) -> None:
     """Remove documents by ID, or all of a --source or a --scope, from the index.
 
     Later near-duplicates of them are unique again; earlier verdicts stay. Unless index.insert = "unique", the duplicates of
@@ -370,7 +381,9 @@ def forget(settings: Settings, ids: Sequence[str], source: str | None, scope: st
     if bool(ids) + (source is not None) + (scope is not None) != 1:
         raise click.UsageError("give either IDs, --source or --scope")
     options.log_as_set(settings, "info")
-    if source is not None:
+    if flink:
+        on_flink.forget(settings, ids, source, scope, flink_address, dry_run=dry_run)
+    elif source is not None:
         _forget_source(settings, source, dry_run=dry_run)
     elif scope is not None:
         _forget_scope(settings, scope, dry_run=dry_run)
@@ -431,7 +444,7 @@ def _forget_scope(settings: Settings, scope: str, *, dry_run: bool) -> None:
     from streamer.records.names import scope_named, within
 
     if settings.decode.scope is None:
-        raise SettingsError("--scope needs decode.scope, as the index was made: without it ids begin with no scope")
+        raise SettingsError(on_flink.SCOPE_NEEDED)
     with (
         tools.open_to_forget(settings, dry_run=dry_run) as index,
         tables.progress_bar("searching documents", _entries(index)) as progress,

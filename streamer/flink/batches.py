@@ -4,6 +4,7 @@ import json
 import struct
 
 import numpy as np
+import numpy.typing as npt
 
 from index import Entries, Source
 from index.dataflow import Arrival, Decided, Floor
@@ -18,6 +19,7 @@ _UPDATES = recrawl_by("update")
 """Reasons by the marks that a flow sets."""
 
 _NO_STAMP = "{}"
+_FORGET = "forget"
 _PARTITION = struct.Struct("<I")
 _PARTITION_AT = 8
 
@@ -35,37 +37,46 @@ def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
 
     topic  its topic, for messages
     """
-    where, seeds, floor = f"a record of {topic}", None, None
+    where, seeds, floor, forgets = f"a record of {topic}", None, None, None
     if holds_seeds(content):
         heading, batch, seeds = unpack_seeds(content, where)
         entries, content = _nothing(heading) if batch is None else batch.entries, b""
     else:
         batch = unpack_fingerprints(content, where)
         heading, entries = batch.heading, batch.entries
-        floor = _floor_of(heading)
+        floor, forgets = _said(heading)
     source, (begin, end) = entries.sources[0], (heading.begin, heading.end)
-    return Arrival(time_ms, source, heading.topic, begin, end, heading.stamp, entries, content, seeds, floor)
+    return Arrival(time_ms, source, heading.topic, begin, end, heading.stamp, entries, content, seeds, floor, forgets)
 
 
 def heartbeat(partition: int) -> bytes:
     """A batch without decisions, which advances a partition's time."""
-    heading = Heading(_NO_STAMP, "", "", partition, 0, 0)
-    return pack_fingerprints(FingerprintBatch(heading, _nothing(heading), ()))
+    return _sign(partition, _NO_STAMP)
 
 
 def floor_batch(floor: Floor) -> bytes:
     """A heartbeat with a floor: all earlier epochs are over."""
-    stamp = stamp_text({"epoch": str(floor.epoch), "run": str(floor.run)})
-    heading = Heading(stamp, "", "", floor.partition, 0, 0)
+    return _sign(floor.partition, stamp_text({"epoch": str(floor.epoch), "run": str(floor.run)}))
+
+
+def forget_batch(partition: int, names: npt.NDArray[np.uint64]) -> bytes:
+    """A heartbeat that forgets earlier documents by these `name_digests`, uint64 [n]; the log does not have the names."""
+    return _sign(partition, stamp_text({_FORGET: names.astype(">u8").tobytes().hex()}))
+
+
+def _sign(partition: int, stamp: str) -> bytes:
+    heading = Heading(stamp, "", "", partition, 0, 0)
     return pack_fingerprints(FingerprintBatch(heading, _nothing(heading), ()))
 
 
-def _floor_of(heading: Heading) -> Floor | None:
-    """The floor in a heartbeat, if it has one."""
+def _said(heading: Heading) -> tuple[Floor | None, npt.NDArray[np.uint64] | None]:
+    """The floor in a heartbeat, and what it forgets; mostly neither."""
     if not is_of_engine(heading) or heading.stamp == _NO_STAMP:
-        return None
+        return None, None
     stamp = json.loads(heading.stamp)
-    return Floor(int(stamp["epoch"]), heading.partition, int(stamp["run"]))
+    if _FORGET in stamp:
+        return None, np.frombuffer(bytes.fromhex(stamp[_FORGET]), ">u8").astype(np.uint64)
+    return Floor(int(stamp["epoch"]), heading.partition, int(stamp["run"])), None
 
 
 def _nothing(heading: Heading) -> Entries:

@@ -29,6 +29,7 @@ from streamer.flink.batches import arrival, floor_batch, heartbeat, partition_of
 from streamer.flink.carried import dataflow_of
 from streamer.flink.client_properties import client_properties
 from streamer.flink.partition_keys import partition_keys
+from streamer.flink.taking_in import job_name
 from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.topics import partitions_between, seed_topic
 
@@ -326,7 +327,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         incomplete=options.incomplete,
         epoch_minutes=options.epoch_minutes,
     )
-    environment.execute(f"{settings.kafka.group}: {'seed' if options.seed else 'decide'}")
+    environment.execute(job_name(settings, seeding=options.seed))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
 """An index's entries as the start of a Flink job: from decisions on one host to many."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 
 from index import Index, Source
 from index.tools import snapshot
@@ -11,25 +9,10 @@ from streamer.errors import SettingsError
 from streamer.fingerprint.scheme import key_for, parameters_for, scheme_for
 from streamer.flink.carried import dataflow_of
 from streamer.flink.seeding import Seed, seeds_of
+from streamer.flink.taking_in import Written
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import topics
-
-ASKED_AGAIN_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The written topic, its entry count, and each partition's end.
-
-    >>> written = Written("dataflow", entries=30, ends={0: 12, 1: 18})
-    >>> written.entries == sum(written.ends.values())
-    True
-    """
-
-    topic: str
-    entries: int
-    ends: Mapping[int, int]
 
 
 def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> Written:
@@ -58,19 +41,6 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
     with closing(topics.Loader(settings, topic)) as loader:
         snapshot(index, lambda taken: loader.send_to(counted(seeds_of(taken, partitions))))
         return Written(topic, entries, dict(loader.ends))
-
-
-def wait_until_taken_in(settings: Settings, written: Written) -> None:
-    """Wait until a job's checkpoint has everything written. Raises BrokerUnavailable."""
-    while not taken_in(settings, written):
-        time.sleep(ASKED_AGAIN_SECONDS)
-
-
-def taken_in(settings: Settings, written: Written) -> bool:
-    """Whether a job's checkpoint has everything written. Raises BrokerUnavailable."""
-    of_job = settings.replaced(kafka={"group": f"{settings.kafka.group}.flink"}, topics={"input": written.topic})
-    committed = {source.partition: offset for source, offset in topics.committed_offsets(of_job).items()}
-    return all(committed.get(partition, 0) >= end for partition, end in written.ends.items())
 
 
 def _require_published(settings: Settings, applied: Mapping[Source, int]) -> None:

@@ -1,15 +1,18 @@
 """What a day on Flink checks, and the documents that flow in; `make flink-day` runs the day itself."""
 
+import itertools
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import orjson
 import pytest
 from kafka import KafkaConsumer
 
 from deploy.flink_day import Day, DayFailed, require_same
+from deploy.flink_flow import BROKEN, made_up
 from deploy.flink_outputs import Records, delivered
 from deploy.flink_service import SplitService
 
@@ -76,3 +79,12 @@ def test_a_step_that_fails_is_named_with_the_folders_of_the_logs() -> None:
 
     with pytest.raises(DayFailed, match=r"(?s)upgrade: 3 of 4 outputs.*data/service/\*\.log and data/flink/\*\.out"):
         day._passed("upgrade", fail)
+
+
+def test_pages_come_again_under_their_ids_if_they_are_asked_for() -> None:
+    def ids(again_share: float) -> list[str]:
+        given = itertools.islice(made_up(1, again_share), 400)
+        return [orjson.loads(each)["id"] for each in given if each != BROKEN]
+
+    assert len(set(ids(0.0))) == len(ids(0.0))
+    assert 0.75 < len(set(ids(0.2))) / len(ids(0.2)) < 0.85

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -38,7 +38,9 @@ from deploy.planted_fingerprints import (
 from index import Index, Verdict
 from streamer.fingerprint.scheme import longer_of, parameters_for, retention_of, scheme_for
 from streamer.flink.batches import arrival
-from streamer.flink.seed import ASKED_AGAIN_SECONDS, seed, taken_in
+from streamer.flink.forget import forget
+from streamer.flink.seed import seed
+from streamer.flink.taking_in import ASKED_AGAIN_SECONDS, taken_in
 from streamer.parts.envelope import stamp_text
 from streamer.records.reason import EQUAL_REASONS, recrawl_by
 from streamer.settings.settings import load
@@ -92,6 +94,10 @@ class World:
 
     def feed(self, contents: Sequence[bytes]) -> None:
         self.feeder.feed(contents, RATE)
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Tell the job to forget made-up documents, by their ids."""
+        self.commanded = forget(self.settings, [f"made-up-{number}" for number in numbers])
 
     def stop(self) -> str:
         """Path of the savepoint with which the job stopped."""
@@ -156,6 +162,7 @@ def test_kills_and_a_rescale_change_no_verdict(kafka: SimpleNamespace, flink: Lo
         each(worlds, lambda world: world.feed(world.part(0, 4)))
         each(worlds, World.wait_for_checkpoints)
         each(worlds, lambda world: world.feed(world.part(1, 4)))
+        each(worlds, lambda world: world.forget(range(0, DOCUMENTS // 2, 5)))
         flink.kill_task_manager()
         flink.start_task_manager()
         each(worlds, lambda world: world.feed(world.part(2, 4)))
@@ -174,6 +181,7 @@ def test_kills_and_a_rescale_change_no_verdict(kafka: SimpleNamespace, flink: Lo
         assert told.count(Verdict.TEMPLATE), "frames make a difference"
         assert told.count(Verdict.UPDATE) > DOCUMENTS / 50, "pages were crawled again"
         assert all(floors_in(world) for world in worlds), "the state forgets"
+        assert all(taken_in(world.settings, world.commanded) for world in worlds), "commands are heard of"
         assert not without_series(queries(), series_of(flink.metrics()))
         each(worlds, lambda world: flink.cancel(world.job))
 

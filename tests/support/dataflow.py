@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from index.dataflow import KEPT_AT_ONCE, Arrival, Dataflow, Decided, Floor, Message, Stage
+from index.dataflow import KEPT_AT_ONCE, Arrival, Dataflow, Decided, Floor, Message, Stage, name_digests
 from index.entry import Entries, Position, Source
 from streamer.flink.batches import arrival
 from tests.support.crawls import UPDATES
@@ -62,14 +62,27 @@ class Batch(NamedTuple):
     entries: Entries
     seeds: bytes | None = None
     floor: Floor | None = None
+    forgets: tuple[str, ...] = ()
+    """Ids, and beginnings of ids that end with a slash."""
 
     def arrival(self) -> Arrival:
         if self.seeds is not None:
             return arrival(self.seeds, self.time_ms, "seeds")
         source = Source(STREAM, self.partition)
         content = f"{self.partition}/{self.begin}-{self.end}".encode()
+        names = [name_digests(name)[name.endswith("/")] for name in self.forgets]
+        forgets = np.array(names, np.uint64) if names else None
         return Arrival(
-            self.time_ms, source, "documents", self.begin, self.end, "{}", self.entries, content, floor=self.floor
+            self.time_ms,
+            source,
+            "documents",
+            self.begin,
+            self.end,
+            "{}",
+            self.entries,
+            content,
+            floor=self.floor,
+            forgets=forgets,
         )
 
 

@@ -15,7 +15,7 @@ from index.storage.parameters import Parameters
 from tests.support.crawls import UPDATES, crawled
 from tests.support.dataflow import EQUAL_REASONS, Answer, Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row
-from tests.support.flow_logs import logs_of, parse_headers, with_lengths
+from tests.support.flow_logs import logs_of, parse_headers, with_forgets, with_lengths
 
 EVERYTHING = Retention()
 
@@ -44,15 +44,22 @@ def with_repeats(logs: dict[int, list[Batch]], generator: np.random.Generator) -
     for partition, log in logs.items():
         again[partition] = []
         for place, batch in enumerate(log):
-            if generator.random() < 0.2 and place:
-                earlier = log[int(generator.integers(place))]
+            earlier = log[int(generator.integers(place))] if place else batch
+            # A command that comes again forgets what came in between.
+            if generator.random() < 0.2 and place and not earlier.forgets:
                 again[partition].append(earlier._replace(time_ms=batch.time_ms))
             again[partition].append(batch)
     return again
 
 
 def assert_same(
-    parameters: Parameters, rows: list[Row], data: st.DataObject, *, updates: bool = False, **flow: Any
+    parameters: Parameters,
+    rows: list[Row],
+    data: st.DataObject,
+    *,
+    updates: bool = False,
+    forgets: int = 0,
+    **flow: Any,
 ) -> None:
     """Cluster and index agree, whatever is drawn: lengths, partitions, times, all events' order, repeats, crashes, a rescale."""
     generator = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed of events"))
@@ -62,6 +69,7 @@ def assert_same(
     if not any(row.length for row in rows):
         rows = with_lengths(rows, data.draw(st.integers(0, 2**32), label="seed of lengths"))
     logs = logs_of(rows, parameters.bits, data.draw(st.integers(1, 4), label="partitions"), generator)
+    logs = with_forgets(logs, generator, forgets)
     dataflow = Dataflow(
         parameters,
         shards=data.draw(st.integers(1, 5)),
@@ -91,7 +99,7 @@ def assert_same(
     assert answers_by_position(told, logs) == expected
 
 
-def assert_crawl_same(parameters: Parameters, data: st.DataObject, **sizes: Any) -> None:
+def assert_crawl_same(parameters: Parameters, data: st.DataObject, *, scoped: bool = False, **sizes: Any) -> None:
     """`assert_same` of a drawn crawl, whatever the sizes of chunks."""
     rows = crawled(
         np.random.default_rng(data.draw(st.integers(0, 2**32))),
@@ -101,6 +109,8 @@ def assert_crawl_same(parameters: Parameters, data: st.DataObject, **sizes: Any)
         times=data.draw(st.sampled_from([3, 6, 30])),
         lengths=data.draw(st.booleans()),
     )
+    if scoped:
+        rows = [row._replace(id=row.id.replace(" ", f" in {row.offset % 3}/", 1)) for row in rows]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("index.dataflow.resolve.ROWS_AT_ONCE", data.draw(st.sampled_from([1, 7, 2_048])))
         assert_same(parameters, rows, data, chunk_entries=data.draw(st.sampled_from([1, 3, 256])), **sizes)

@@ -50,6 +50,22 @@ def logs_of(rows: list[Row], bits: int, partitions: int, generator: np.random.Ge
     return logs
 
 
+def with_forgets(logs: dict[int, list[Batch]], generator: np.random.Generator, count: int) -> dict[int, list[Batch]]:
+    """Logs that forget so many times between batches: some ids, of which documents may come later, or a scope."""
+    ids = [id_ for log in logs.values() for batch in log for id_ in batch.entries.ids]
+    found = {partition: log.copy() for partition, log in logs.items()}
+    for _ in range(count if ids else 0):
+        log = found[int(generator.choice([partition for partition, log in found.items() if log]))]
+        at = int(generator.integers(len(log))) + 1
+        names = tuple(generator.choice(ids, int(generator.integers(1, 1 + max(2, len(ids) // 4)))).tolist())
+        if generator.random() < 0.2:
+            names = tuple({name.partition("/")[0] + "/" for name in names[:1] if "/" in name})
+        before = log[at - 1]
+        nothing = before.entries.take(np.arange(0))
+        log.insert(at, before._replace(begin=before.end, entries=nothing, floor=None, forgets=names))
+    return found
+
+
 def with_lengths(rows: list[Row], seed: int) -> list[Row]:
     """Lengths that differ by up to a half, many of them equal; a few are unknown, and the copies' differ too."""
     lengths = (
@@ -70,6 +86,9 @@ def parse_headers(index: Index, batches: Iterable[Batch]) -> dict[tuple[int, int
     """What an index says of batches, one after the other, by partition and offset."""
     found: dict[tuple[int, int], Answer] = {}
     for batch in batches:
+        index.forget({name for name in batch.forgets if not name.endswith("/")})
+        for beginning in (name for name in batch.forgets if name.endswith("/")):
+            index.forget_names(beginning)
         if not len(batch.entries):
             continue
         decisions: Decisions = index.admit(batch.entries, {Source(STREAM, batch.partition): batch.end})

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from index.dataflow.message import Task
 from index.dataflow.resolving.fates import FateStore
+from index.dataflow.resolving.forgotten import ForgottenNames
 from index.dataflow.resolving.horizon import Horizon
 from index.dataflow.resolving.page_states import PAGE_RECORD, KnownPages, PageStates, first_records, joined
 from index.dataflow.rows import Layout, Retained, Rows, are_alike
@@ -67,8 +68,16 @@ class _Fates(NamedTuple):
 class Gatherer:
     """Gathers what hits need from RESOLVE's state."""
 
-    def __init__(self, layout: Layout, fates: FateStore, pages: PageStates, retained: Retained | None):
+    def __init__(
+        self,
+        layout: Layout,
+        fates: FateStore,
+        pages: PageStates,
+        forgotten: ForgottenNames,
+        retained: Retained | None,
+    ):
         self._layout, self._fates, self._pages, self._retained = layout, fates, pages, retained
+        self._forgotten = forgotten
 
     def known(self, task: Task, hits: Rows, horizon: Horizon | None) -> Known:
         """All that is known before documents with these hits, as `Layout.hit`, are decided.
@@ -94,6 +103,8 @@ class Gatherer:
         documents, first = parts[places], int(np.searchsorted(keys, first_key))
         gone = np.zeros(len(keys), np.bool_)
         gone[np.searchsorted(keys, np.concatenate([fates.gone, later.gone, gone_roots]))] = True
+        if self._layout.leaves:
+            gone[:first] |= self._forgotten.are(task, documents[:first])
         if horizon is not None:
             gone[:first] |= horizon.expired(documents[:first])
         root_numbers = np.arange(len(keys))

@@ -4,8 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from index.dataflow import Arrival, Dataflow, Kind, Message, Seeds, Stage
+from index.dataflow import Arrival, Dataflow, Kind, Message, Seeds, Stage, name_digests
 from index.dataflow.flow import FORMAT_VERSION
+from index.dataflow.resolving.forgotten import FORGOTTEN
 from index.entry import Source
 from index.errors import StateDiffersError
 from index.matching.root import RootRule
@@ -154,3 +155,19 @@ def test_entries_of_an_index_come_once_and_first_and_all_of_them() -> None:
 def test_what_a_key_cannot_hold_is_refused(given: Arrival, what: str) -> None:
     with pytest.raises(ValueError, match=f"a batch has the {what}"):
         Ordered(replace(FLOW, incomplete=True)).messages(given)
+
+
+def test_a_job_whose_entries_never_leave_refuses_to_forget_and_says_what_would() -> None:
+    ordered, names = Ordered(), np.array(name_digests("id-1"), np.uint64)
+    ordered.messages(arrival(0, 5))
+    with pytest.raises(
+        ValueError, match=r'no entry leaves.*Submit it without the state and with index.recrawl = "update"'
+    ):
+        ordered.messages(replace(arrival(5, 5), forgets=names))
+    updating = Ordered(replace(FLOW, updates=True))
+    updating.messages(arrival(0, 5))
+    (message,) = updating.messages(replace(arrival(5, 5, 900), forgets=names))
+    assert (message.stage, message.kind) == (Stage.RESOLVE, Kind.FORGOTTEN)
+    # Behind the documents that the log had before, though its clock went back.
+    rows = np.frombuffer(message.content, FORGOTTEN).tolist()
+    assert rows == [(name, 1_000 << 16 | 3, 5 << 16) for name in names.tolist()]

@@ -17,17 +17,9 @@ from tests.support.entries import Row, entries_of
 from tests.support.examples import examples
 from tests.support.flow_agreement import assert_crawl_same, assert_same, sequential
 from tests.support.flow_logs import crawl_of_hosts
+from tests.support.flow_retention import retained_by
 from tests.support.roots import with_insert
 from tests.support.tiers import first_of
-
-
-def retained_by(data: st.DataObject) -> Retained:
-    by_number, by_age = data.draw(
-        st.sampled_from([(True, False), (False, True), (True, True)]), label="by number, by age"
-    )
-    entries_max = data.draw(st.sampled_from([1, 3, 10, 40]), label="entries_max") if by_number else None
-    age_max_ms = data.draw(st.sampled_from([1, 50, 200, 600]), label="age_max_ms") if by_age else None
-    return Retained(Retention(entries_max, age_max_ms), data.draw(st.sampled_from([5, 50, 500]), label="epoch_ms"))
 
 
 @pytest.mark.parametrize("updates", [False, True])

@@ -5,7 +5,7 @@ import pytest
 
 from index import Entries, Position, Source, Verdict
 from index.dataflow import Decided, Floor
-from streamer.flink.batches import arrival, floor_batch, heartbeat, partition_of, verdict_batch
+from streamer.flink.batches import arrival, floor_batch, forget_batch, heartbeat, partition_of, verdict_batch
 from streamer.flink.seed_batch import pack_ends, pack_sample
 from streamer.parts.envelope import BatchUnreadable, Heading, stamp_text
 from streamer.parts.fingerprint_batch import FingerprintBatch, pack_fingerprints
@@ -50,6 +50,17 @@ def test_a_floor_goes_through_the_log_as_a_heartbeat(floor: Floor) -> None:
     assert partition_of(floor_batch(floor)) == floor.partition
     assert arrival(heartbeat(3), 1_234, "fingerprints").floor is None
     assert arrival(packed(), 1_234, "fingerprints").floor is None
+
+
+@pytest.mark.parametrize("names", [[], [7], [2**64 - 1, 0, 5]])
+def test_names_to_forget_go_through_the_log_as_a_heartbeat(names: list[int]) -> None:
+    content = forget_batch(3, np.array(names, np.uint64))
+    found = arrival(content, 1_234, "fingerprints")
+    assert found.forgets is not None
+    assert (found.forgets.tolist(), found.floor, found.begin, found.end, len(found.entries)) == (names, None, 0, 0, 0)
+    assert partition_of(content) == 3
+    for other in (heartbeat(3), packed(), floor_batch(Floor(1, 3, 1))):
+        assert arrival(other, 1_234, "fingerprints").forgets is None
 
 
 def test_what_an_index_seeds_is_no_floor_though_it_names_no_stream() -> None:

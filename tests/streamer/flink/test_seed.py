@@ -14,8 +14,9 @@ from deploy.planted_fingerprints import batches_of, decide_here, planted
 from index import errors
 from streamer.errors import SettingsError
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
-from streamer.flink.seed import seed, taken_in, wait_until_taken_in
+from streamer.flink.seed import seed
 from streamer.flink.seed_batch import unpack_seeds
+from streamer.flink.taking_in import taken_in, wait_until_taken_in
 from streamer.index_admin.tools import open_for_reading
 from streamer.settings.settings import Settings, load
 
@@ -85,7 +86,7 @@ def test_every_entry_is_written_once_and_all_partitions_come_to_an_end(kafka: Si
     assert sorted(times)[:-PARTITIONS] == list(range(1, len(times) - PARTITIONS + 1))
     assert len(set(sorted(times)[-PARTITIONS:])) == 1
     consumer.commit({at: OffsetAndMetadata(written.ends[at.partition], "", -1) for at in partitions})
-    wait_until_taken_in(settings, written)
+    wait_until_taken_in(settings, written, seeding=True, get=None, say=print)
     consumer.close()
     with open_for_reading(settings) as index:
         again = seed(settings, index, lambda _: None)

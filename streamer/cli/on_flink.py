@@ -1,0 +1,60 @@
+"""What commands have for a job on Flink. Without its options none of them loads `streamer.flink`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from streamer.cli.outputs import show
+from streamer.errors import SettingsError
+from streamer.settings.settings import Settings
+
+SCOPE_NEEDED = "--scope needs decode.scope, as the index was made: without it ids begin with no scope"
+
+FLINK_ADDRESS = click.option(
+    "--flink-address",
+    metavar="URL",
+    envvar="FLINK_ADDRESS",
+    help="Flink's REST API, to say how the job is while this command waits for it.  [env: FLINK_ADDRESS]",
+)
+
+
+def wait_for_job(settings: Settings, written: Any, address: str | None, *, seeding: bool) -> None:
+    """Wait until a job has taken in what was written, and say on standard error how the job is. Raises JobFailed."""
+    from streamer.flink import taking_in
+
+    get = None if address is None else taking_in.rest_at(address)
+    taking_in.wait_until_taken_in(
+        settings, written, seeding=seeding, get=get, say=lambda line: click.echo(line, err=True)
+    )
+
+
+def forget(
+    settings: Settings,
+    ids: Sequence[str],
+    source: str | None,
+    scope: str | None,
+    address: str | None,
+    *,
+    dry_run: bool,
+) -> None:
+    """Have the job forget documents with these ids, or of a scope. Raises SettingsError, JobFailed, BrokerUnavailable."""
+    from streamer.flink.forget import forget as forget_on_flink
+    from streamer.records.names import bounded_id, scope_named, within
+
+    if source is not None:
+        raise click.UsageError(
+            "--source: a job on Flink reads one input, so without it nothing is left: submit the job without its state"
+        )
+    if dry_run:
+        raise click.UsageError("--dry-run: no operator on Flink looks documents up by their ids: leave it out")
+    if scope is not None and settings.decode.scope is None:
+        raise SettingsError(SCOPE_NEEDED)
+    beginning = None if scope is None else within(scope_named(scope), "")
+    written = forget_on_flink(settings, [*map(bounded_id, ids)], beginning)
+    ((partition, end),) = written.ends.items()
+    place = f"{written.topic}/{partition} offset {end - 1}"
+    click.echo(f"written at {place}: what came before it is forgotten", err=True)
+    wait_for_job(settings, written, address, seeding=False)
+    answer = {"ids": list(ids), "scope": scope, "topic": written.topic, "partition": partition, "offset": end - 1}
+    show(answer, f"the job has taken it in: {len(ids) if scope is None else 'a scope'} forgotten before {place}")
