@@ -85,6 +85,7 @@ def see_everything(measures: metrics.Metrics) -> None:
     measures.set(definitions.BATCH_AGE, 2.5, 0)
     measures.show_hosts(WatchedHosts([HostShare("site.example", 200, 190, True)], 1))
     measures.count(definitions.OFFSETS_SKIPPED, 5, "documents", 0)
+    measures.count(definitions.PROTECTED, 3, "evaluation")
     measures.count(definitions.RESTORED, 2)
     measures.count(definitions.WORKER_RESTARTS, 1, "killed")
     measures.show_workers({"running": 1})
