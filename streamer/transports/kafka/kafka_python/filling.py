@@ -6,7 +6,7 @@ each full batch is handed over once:
 
     partition -> open batch of that partition -> append until it is full -> hand over -> the client's thread sends it
 
-A batch tells its end once, for all its records. Only for a split, after a broker found it too large, the client asks for a
+A batch has one end for all its records. Only for a split, after a broker found it too large, the client asks for a
 future of each.
 """
 
@@ -60,7 +60,7 @@ class Filled:
         self._futures = self.batch._record_futures = _Futures(self.batch.produce_future, self._builder)
 
     def append(self, record: Record, headers: Headers) -> bool:
-        """Append a record; False if the batch is full. Raises MessageSizeTooLargeError where `KafkaProducer.send` does."""
+        """Append a record; False if the batch is full. Raises MessageSizeTooLargeError as `KafkaProducer.send` does."""
         written = self._builder.append(record.timestamp_ms, record.key, record.value, headers)
         if written is None:
             return False
