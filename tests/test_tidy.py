@@ -44,21 +44,21 @@ CODE_LINES_MAX = {
     "streamer/flink": 735,
     "streamer/give_back": 425,
     "streamer/index_admin": 706,
-    "streamer/observe": 1153,
+    "streamer/observe": 1154,
     "streamer/parts": 1356,
     "streamer/protected": 225,
-    "streamer/records": 1724,
-    "streamer/service": 2212,
+    "streamer/records": 1726,
+    "streamer/service": 2215,
     "streamer/settings": 915,
     "streamer/text": 1912,
-    "streamer/transports": 6285,
+    "streamer/transports": 6495,
     "streamer/verification": 1237,
     "streamer/what_if": 395,
     "streamer/workers": 654,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 55_600, "bench": 7_720, "deploy": 4_100}
+OTHER_CODE_LINES_MAX = {"tests": 55_730, "bench": 7_720, "deploy": 4_100}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -79,6 +79,8 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.diagnosis",
         "streamer.transports.kafka.handshake",
         "streamer.transports.kafka.kafka_python.continuity",
+        "streamer.transports.kafka.kafka_python.encoding",
+        "streamer.transports.kafka.kafka_python.filling",
         "streamer.transports.kafka.kafka_python.reader",
         "streamer.transports.kafka.kafka_python.producer",
         "streamer.transports.kafka.output_log",

@@ -1,5 +1,8 @@
 """The steps `decide` and `route`, by an index."""
 
+from itertools import groupby
+from operator import attrgetter
+
 from index import Index
 from streamer.audit.auditor import Auditor
 from streamer.fingerprint.fingerprints import hexadecimal
@@ -8,6 +11,8 @@ from streamer.records.route import Router, protected_copies
 from streamer.service.decision_notices import SharedIds, log_crossings
 from streamer.service.pipeline import Work
 from streamer.service.stream_names import StreamNames
+
+_source_of = attrgetter("source")
 
 
 class ByIndex:
@@ -36,7 +41,7 @@ class ByIndex:
         work.decisions = self._index.admit(entries, work.batch.ends, work.batch.marks)
         log_crossings(work.decisions)
         self._shared_ids.see(entries.ids, work.decisions)
-        names = {record.source.stream: record.topic for record in work.batch.records}
+        names = {source.stream: next(run).topic for source, run in groupby(work.batch.records, _source_of)}
         self._auditor.observe(entries, work.fingerprints.sampled(), work.decisions, names)
 
     def route(self, work: Work) -> None:

@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 
 from index import Source
 from streamer.records.record import Batch, Record
@@ -26,6 +27,7 @@ class RecordBuffer:
     def __init__(self, bounds: Batching, gate: Callable[[Source], int] | None = None) -> None:
         self._bounds, self._gate = bounds, gate
         self._records: deque[Record] = deque()
+        self._value_bytes = 0
         self._waiting: dict[Source, deque[Record]] = {}
         self._peeked: Batch | None = None
 
@@ -38,7 +40,7 @@ class RecordBuffer:
 
     def room(self) -> int:
         """Records to poll for: BATCHES_KEPT full batches, by records and bytes, without those that are ready; at least 1."""
-        is_full = sum(map(_size, self._records)) >= BATCHES_KEPT * self._bounds.bytes_max
+        is_full = self._value_bytes >= BATCHES_KEPT * self._bounds.bytes_max
         return 1 if is_full else max(1, BATCHES_KEPT * self._bounds.records_max - self.ready_count())
 
     def waiting_count(self) -> int:
@@ -62,7 +64,7 @@ class RecordBuffer:
     def add(self, records: Iterable[Record]) -> None:
         """Append records."""
         if self._gate is None:
-            self._records.extend(records)
+            self._append(records)
             return
         for record in records:
             self._waiting.setdefault(record.source, deque()).append(record)
@@ -73,14 +75,16 @@ class RecordBuffer:
         if self._gate is None:
             return
         for source, records in self._waiting.items():
-            below = self._gate(source)
+            below, passed = self._gate(source), list[Record]()
             while records and records[0].offset < below:
-                self._records.append(records.popleft())
+                passed.append(records.popleft())
+            self._append(passed)
 
     def forget(self, sources: Collection[Source]) -> None:
         """Drop all records of these sources."""
         self._waiting = {source: records for source, records in self._waiting.items() if source not in sources}
-        self._records = deque(record for record in self._records if record.source not in sources)
+        kept, self._records, self._value_bytes = self._records, deque(), 0
+        self._append(record for record in kept if record.source not in sources)
         if self._peeked and not self._peeked.ends.keys().isdisjoint(sources):
             left = [record for record in self._peeked.records if record.source not in sources]
             self._peeked = _batch(left) if left else None
@@ -97,9 +101,9 @@ class RecordBuffer:
 
     def peek(self) -> Batch | None:
         """Next batch if full, else None. `cut` returns the same `records`, unless `forget` intervenes."""
-        count, is_full = self._next_count()
-        if self._peeked is None and is_full:
-            self._peeked = self._take(count)
+        if self._peeked is None:
+            count, is_full = self._next_count()
+            self._peeked = self._take(count) if is_full else None
         return self._peeked
 
     def cut(self) -> Batch:
@@ -107,22 +111,34 @@ class RecordBuffer:
         peeked, self._peeked = self._peeked, None
         return peeked or self._take(self._next_count()[0])
 
+    def _append(self, records: Iterable[Record]) -> None:
+        ready = list(records)
+        self._records.extend(ready)
+        self._value_bytes += _size(ready)
+
     def _next_count(self) -> tuple[int, bool]:
-        value_bytes = 0
-        for count, record in enumerate(islice(self._records, self._bounds.records_max)):
-            value_bytes += _size(record)
-            if count and value_bytes > self._bounds.bytes_max:
-                return count, True
+        if self._value_bytes > self._bounds.bytes_max:
+            value_bytes = 0
+            for count, record in enumerate(islice(self._records, self._bounds.records_max)):
+                value_bytes += _size((record,))
+                if count and value_bytes > self._bounds.bytes_max:
+                    return count, True
         count = min(len(self._records), self._bounds.records_max)
         return count, count == self._bounds.records_max
 
     def _take(self, count: int) -> Batch:
-        return _batch([self._records.popleft() for _ in range(count)])
+        records = [self._records.popleft() for _ in range(count)]
+        self._value_bytes -= _size(records)
+        return _batch(records)
 
 
-def _size(record: Record) -> int:
-    return len(record.value or b"")
+def _size(records: Iterable[Record]) -> int:
+    return sum([len(record.value) for record in records if record.value])
 
 
 def _batch(records: list[Record]) -> Batch:
-    return Batch(records, {record.source: record.end for record in records})
+    # Records of one source come in runs: only the last of each run is asked.
+    return Batch(records, {source: deque(run, 1)[0].end for source, run in groupby(records, _source_of)})
+
+
+_source_of = attrgetter("source")

@@ -7,6 +7,7 @@ batch
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import InitVar, dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from kafka import KafkaAdminClient, KafkaProducer, errors
@@ -21,6 +22,7 @@ from streamer.transports.kafka.transactions.commit_note import CommitNote
 from streamer.transports.kafka.transactions.hanging import require_all_ended, take_over
 
 _ATTEMPTS_MAX = 3
+_record_of = attrgetter("record")
 
 MakeProducer = Callable[[Settings, str, KafkaAdminClient, KafkaProducer, int], Producer]
 """Makes an instance's producer from the client that took over, and the batch size in bytes."""
@@ -66,7 +68,7 @@ class Writer:
                 if producer.has_lost_connection() and identity is not None:
                     require_all_ended(settings, self._admin, identity[0], self._topics)
                 if identity is not None:
-                    self._note.begin([send.record for send in sends], identity)
+                    self._note.begin(map(_record_of, sends), identity)
                 producer.begin()
                 if producer.fill(sends, commits, proof):
                     self._note.ask()

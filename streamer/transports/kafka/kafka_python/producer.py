@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from kafka import KafkaAdminClient, KafkaProducer
-from kafka.errors import KafkaError, UnknownError
+from kafka.errors import UnknownError
 from kafka.structs import ConsumerGroupMetadata
 
 from streamer.errors import DeliveryDoubtful
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits, Send
-from streamer.transports.kafka.clients import NULL_VALUE, connections_of, drop_producer, within_timeout
+from streamer.transports.kafka.clients import connections_of, drop_producer, within_timeout
+from streamer.transports.kafka.kafka_python.filling import Filling
 from streamer.transports.kafka.kafka_python.reader import offsets_of
 from streamer.transports.kafka.refusals import FINAL
 from streamer.transports.kafka.transactions.hanging import producer_of
@@ -66,24 +67,11 @@ class KafkaPythonProducer:
     def _send(self, sends: Sequence[Send]) -> None:
         timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000
         deadline = time.monotonic() + timeout_seconds
-        sent = [
-            self.client.send(
-                topic,
-                value=NULL_VALUE if record.value is None else record.value,
-                key=record.key,
-                # The client cannot write a header without a value.
-                headers=[(name, value or b"") for name, value in headers],
-                partition=partition,
-                timestamp_ms=record.timestamp_ms,
-            )
-            for topic, record, headers, partition in sends
-        ]
+        filled = Filling(self.client).fill(sends)
         # The client splits a batch that the broker finds too large; `flush` fails on the unsplit one.
         with suppress(UnknownError):
             self.client.flush(timeout=timeout_seconds)
-        try:
-            for future in sent:
-                future.get(timeout=max(0.0, deadline - time.monotonic()))
-        except KafkaError as error:
+        errors = [error for batch in filled for error in batch.errors(deadline)]
+        if errors:
             # A refused record's neighbours in its batch fail too, without the reason.
-            raise next((each.exception for each in sent if isinstance(each.exception, FINAL)), error) from error
+            raise next((error for error in errors if isinstance(error, FINAL)), errors[0])

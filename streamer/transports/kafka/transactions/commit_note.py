@@ -9,9 +9,11 @@ Nothing is synced to disk. Notes from another boot or producer are void: the wor
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -26,6 +28,7 @@ from streamer.transports.kafka.rights import transactional_id
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NOTE_BYTES = 2**16
+_source_of, _offset_of = attrgetter("source"), attrgetter("offset")
 _BEGUN, _ASKED = b"begun\n", b"asked\n"
 
 
@@ -67,11 +70,12 @@ class CommitNote:
                 self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
                 os.posix_fallocate(self._file, 0, _NOTE_BYTES)
 
-    def begin(self, records: Sequence[Record], producer: tuple[int, int]) -> None:
+    def begin(self, records: Iterable[Record], producer: tuple[int, int]) -> None:
         """Note a transaction before its first write. Raises DeliveryDoubtful if it cannot be noted."""
         firsts: dict[int, int] = {}
-        for record in records:
-            firsts[record.source.partition] = min(record.offset, firsts.get(record.source.partition, record.offset))
+        for source, run in groupby(records, _source_of):
+            first = min(map(_offset_of, run))
+            firsts[source.partition] = min(first, firsts.get(source.partition, first))
         content = orjson.dumps([_boot(), producer, list(firsts.items()), list(self._before.items())])
         # With too many partitions for the note, nothing is known afterwards, as without a note.
         step = _BEGUN if len(_BEGUN) + len(content) <= _NOTE_BYTES else _ASKED
