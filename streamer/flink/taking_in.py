@@ -40,8 +40,8 @@ class Written:
 def job_name(settings: Settings, *, seeding: bool) -> str:
     """Name of a job in Flink.
 
-    >>> job_name(load(None, ["kafka.group=crawl"], {}), seeding=True)
-    'crawl: seed'
+    >>> job_name(Settings(), seeding=True)
+    'neardup: seed'
     """
     return f"{settings.kafka.group}: {'seed' if seeding else 'decide'}"
 

@@ -13,7 +13,7 @@ from streamer.records import route as module
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.output_headers import parse_headers
 from streamer.records.reason import Reason, labels
-from streamer.records.record import Decision, Destination, Headers, Lost, Outgoing, Record
+from streamer.records.record import Decision, Destination, Headers, Lost, Outgoing, ProtectedMatch, Record
 from streamer.records.relation import Measure
 from streamer.records.route import (
     Router,
@@ -613,6 +613,8 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     duplicate |= {"neardup.offsets": offsets["neardup.offsets"]}
     in_a_base = replace(explained(DUPLICATE), original_stream="base:6a7ab8be707cd088/last-year:stream")
     duplicate |= {"neardup.base": texts(sent(in_a_base).headers)["neardup.base"]}
+    reported = replace(explained(DUPLICATE), protected=(ProtectedMatch("evaluation", "q17", similarity=0.9136),))
+    duplicate |= {"neardup.protected": texts(sent(reported).headers)["neardup.protected"]}
     duplicate |= {"neardup.shadow": texts(in_shadow(explained(DUPLICATE)).headers)["neardup.shadow"]}
     (by_settings,) = Router(**TASK, settings_digest="5d1c07ab").route([record()], [explained(DUPLICATE)])
     duplicate |= {"neardup.settings": texts(by_settings.headers)["neardup.settings"]}

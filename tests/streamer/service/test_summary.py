@@ -95,6 +95,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "odd_times": 3,
         "without_scope": 2,
         "left_out": {"request": 1, "response, image/png": 1200},
+        "protected": {},
         "remarks": [],
         "seconds": 4.0,
         "documents_per_second": 2.5,
