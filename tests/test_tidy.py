@@ -79,7 +79,6 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.diagnosis",
         "streamer.transports.kafka.handshake",
         "streamer.transports.kafka.kafka_python.continuity",
-        "streamer.transports.kafka.kafka_python.encoding",
         "streamer.transports.kafka.kafka_python.filling",
         "streamer.transports.kafka.kafka_python.reader",
         "streamer.transports.kafka.kafka_python.producer",

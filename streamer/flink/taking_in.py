@@ -104,6 +104,6 @@ def _is_cause(line: str) -> bool:
 
 def taken_in(settings: Settings, written: Written) -> bool:
     """Whether a job's checkpoint has everything written. Raises BrokerUnavailable."""
-    of_job = settings.replaced(kafka={"group": f"{settings.kafka.group}.flink"}, topics={"input": written.topic})
-    committed = {source.partition: offset for source, offset in topics.committed_offsets(of_job).items()}
+    job_settings = settings.replaced(kafka={"group": f"{settings.kafka.group}.flink"}, topics={"input": written.topic})
+    committed = {source.partition: offset for source, offset in topics.committed_offsets(job_settings).items()}
     return all(committed.get(partition, 0) >= end for partition, end in written.ends.items())

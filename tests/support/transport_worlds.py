@@ -13,11 +13,12 @@ from index.entry import Source, Verdict
 from streamer.records.record import Batch, Decision, Destination, Headers, Outgoing, Record
 from streamer.records.route import POSITION, STREAM
 from streamer.settings.settings import Batching, Decode, Kafka, Settings, Topics, Workers
-from streamer.transports.kafka.clients import NULL_VALUE, make_loader
+from streamer.transports.kafka.clients import make_loader
 from streamer.transports.kafka.topics import create_topics
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Assigned, Finished, Transport
 from tests.support.memory_broker import MemoryBroker, MemoryTransport, Stored
+from tests.support.null_values import NULL_VALUE, NullValueSerializer
 
 PATIENCE_SECONDS = 60.0
 MARKING_SECONDS = 5.0
@@ -129,6 +130,7 @@ class KafkaWorld:
 
     def write(self, records: Iterable[Stored | bytes], partition: int = 0) -> None:
         with closing(make_loader(self.settings)) as producer:
+            producer.config["value_serializer"] = NullValueSerializer()
             sent = [
                 producer.send(
                     self.settings.topics.input,

@@ -19,7 +19,6 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.net.selector import NetworkSelector
 from kafka.partitioner.sticky import StickyPartitioner
 from kafka.record import util as record_checksums
-from kafka.serializer import Serializer
 from kafka.structs import MemberState
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
@@ -28,9 +27,6 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.handshake import require_login
 from streamer.transports.kafka.rights import refusal, transactional_id, withheld_in
 from streamer.transports.kafka.unreadable import TolerantConsumer
-
-NULL_VALUE: Any = object()
-"""`send` value for a record without one: the client refuses None without a key."""
 
 BATCH_BYTES_MAX = 1_000_000
 """Batch size for one partition: just below a topic's default max.message.bytes.
@@ -70,11 +66,6 @@ Producers = list[tuple[TopicPartition, ProducerState]]
 """Producers, each with a partition that it writes to."""
 
 _dropped: list[KafkaProducer] = []
-
-
-class _NullValueSerializer(Serializer):  # type: ignore[misc]
-    def serialize(self, _topic: str, _headers: list[tuple[str, bytes]], data: Any) -> bytes | None:
-        return None if data is NULL_VALUE else data
 
 
 def require_fast_checksums() -> None:
@@ -231,7 +222,6 @@ def _writing(kafka: Kafka) -> dict[str, Any]:
         "delivery_timeout_ms": kafka.delivery_timeout_ms,
         "allow_auto_create_topics": False,
         "partitioner": StickyPartitioner(),
-        "value_serializer": _NullValueSerializer(),
         "metrics_enabled": False,
     }
 

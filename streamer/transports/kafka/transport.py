@@ -38,10 +38,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import InitVar, dataclass, replace
-from functools import partial
-from itertools import repeat
-from operator import attrgetter
-from typing import Any, cast
 
 import structlog
 from kafka import KafkaAdminClient, TopicPartition, errors
@@ -372,17 +368,16 @@ class KafkaTransport:
         return self._open_writer
 
     def _sends(self, outgoing: Sequence[Outgoing]) -> list[Send]:
-        destinations, records = list(map(_destination_of, outgoing)), list(map(_record_of, outgoing))
-        between = {each for each in set(destinations) if isinstance(each, Handover)}
-        partitions: Iterable[int | None] = repeat(None)
-        if between:
-            partitions = [
-                record.source.partition if destination in between else None
-                for destination, record in zip(destinations, records, strict=True)
-            ]
-        topics = map(self._topics.__getitem__, destinations)
-        # Without a call of Python for each record.
-        return list(map(_as_send, zip(topics, records, map(_headers_of, outgoing), partitions, strict=False)))
+        topics = self._topics
+        return [
+            Send(
+                topics[each.destination],
+                each.record,
+                each.headers,
+                each.record.source.partition if isinstance(each.destination, Handover) else None,
+            )
+            for each in outgoing
+        ]
 
     def _require_return(self) -> None:
         """Raise DeliveryDoubtful if no rebalance explains how long this worker is no member."""
@@ -476,10 +471,6 @@ class KafkaTransport:
 
     def _kept_partitions(self) -> frozenset[int]:
         return frozenset(source.partition for source in self._buffer.first_offsets())
-
-
-_as_send = cast(Callable[[tuple[Any, ...]], Send], partial(tuple.__new__, Send))
-_destination_of, _record_of, _headers_of = attrgetter("destination"), attrgetter("record"), attrgetter("headers")
 
 
 def _client(settings: Settings) -> tuple[MakeProducer, Callable[[Settings, str, str], Reader]]:

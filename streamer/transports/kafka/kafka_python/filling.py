@@ -25,8 +25,8 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from streamer.records.record import Headers, Record
 from streamer.transports.kafka.client import Send
-from streamer.transports.kafka.kafka_python.encoding import make_builder
 
+_FORMAT = 2
 _OVERHEAD_BYTES = DefaultRecordBatchBuilder.HEADER_STRUCT.size + DefaultRecordBatchBuilder.MAX_RECORD_OVERHEAD
 
 
@@ -54,19 +54,21 @@ class Filled:
 
     def __init__(self, producer: KafkaProducer, at: TopicPartition) -> None:
         config = producer._accumulator.config
-        self._builder = make_builder(config["compression_attrs"], config["batch_size"])
+        self._builder = MemoryRecordsBuilder(_FORMAT, config["compression_attrs"], config["batch_size"])
         self._request_bytes_max: int = producer.config["max_request_size"]
         self.batch = ProducerBatch(at, self._builder)
         self._futures = self.batch._record_futures = _Futures(self.batch.produce_future, self._builder)
 
     def append(self, record: Record, headers: Headers) -> bool:
         """Append a record; False if the batch is full. Raises MessageSizeTooLargeError as `KafkaProducer.send` does."""
-        written = self._builder.append(record.timestamp_ms, record.key, record.value, headers)
+        # The client cannot write a header without a value.
+        contents = [(name, value or b"") for name, value in headers]
+        written = self._builder.append(record.timestamp_ms, record.key, record.value, contents)
         if written is None:
             return False
         # `send` estimates without the lengths of time and offset, which `written` has.
         if written.size + _OVERHEAD_BYTES > self._request_bytes_max:
-            size = DefaultRecordBatchBuilder.estimate_size_in_bytes(record.key, record.value, headers)
+            size = DefaultRecordBatchBuilder.estimate_size_in_bytes(record.key, record.value, contents)
             if size > self._request_bytes_max:
                 raise MessageSizeTooLargeError(
                     f"the record has {size} bytes, and a request at most {self._request_bytes_max}"
@@ -156,13 +158,13 @@ class Filling:
         """The partition that records without a key go to now."""
         at = self._sticky.get(topic)
         if at is None:
-            self._of(topic)
+            self._partitions_of(topic)
             number = self._partitioner.partition(topic, None, None, None, None, self._producer._metadata)
             at = self._sticky[topic] = TopicPartition(topic, number)
         return at
 
     def _chosen(self, topic: str, key: bytes | None, partition: int | None) -> TopicPartition:
-        places = self._of(topic)
+        places = self._partitions_of(topic)
         if partition is None:
             return places[(murmur2(key) & 0x7FFFFFFF) % len(places)]
         try:
@@ -170,7 +172,7 @@ class Filling:
         except StopIteration:
             raise ValueError(f"topic {topic!r} has no partition {partition}") from None
 
-    def _of(self, topic: str) -> list[TopicPartition]:
+    def _partitions_of(self, topic: str) -> list[TopicPartition]:
         """A topic's partitions, in order."""
         found = self._partitions.get(topic)
         if found is None:

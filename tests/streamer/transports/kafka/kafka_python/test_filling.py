@@ -17,9 +17,9 @@ from kafka.producer.record_accumulator import RecordAccumulator
 from index import Source
 from streamer.records.record import Record
 from streamer.transports.kafka.client import Send
-from streamer.transports.kafka.clients import NULL_VALUE, _NullValueSerializer
 from streamer.transports.kafka.kafka_python.filling import Filled, Filling
 from tests.support.examples import examples
+from tests.support.null_values import NULL_VALUE, NullValueSerializer
 
 TOPICS = {"unique": 3, "duplicate": 1}
 REFUSED = KafkaError("refused")
@@ -67,7 +67,7 @@ def producer(batch_bytes: int = 400, request_bytes_max: int = 1_000_000) -> Any:
     )
     found.config = KafkaProducer.DEFAULT_CONFIG | {
         "partitioner": StickyPartitioner(),
-        "value_serializer": _NullValueSerializer(),
+        "value_serializer": NullValueSerializer(),
         "max_request_size": request_bytes_max,
         "api_version": (4, 3),
     }
