@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install this tree into .venv with extras (install.sh parquet), in the versions that constraints.txt names.
 #
-# uv does it in a tenth of pip's time. It reads none of pip's settings, an index of one's own among them. So where it fails, pip tries.
+# uv does it in a quarter of pip's time. It reads none of pip's settings, an index of one's own among them. So where it fails, pip tries.
 # Bytecode is compiled at once: tests make errors of the warnings that compiling some packages gives.
 # A person sees the large packages come, and all that was said if neither succeeds.
 set -u

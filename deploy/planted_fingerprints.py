@@ -199,7 +199,7 @@ def create_topics(bootstrap_servers: str, *topics: str) -> None:
 class OneIndex:
     """One index that decides a topic's batches in timestamp order, and forgets where the topic says so.
 
-    forgotten  how many documents it forgot; of names, it knows those in the topic
+    forgotten  how many documents it forgot, as far as the topic has their names
     """
 
     def __init__(

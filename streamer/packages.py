@@ -78,7 +78,7 @@ def require_package(needed_by: str, feature: str) -> None:
 
 
 def failed_import(error: BaseException) -> str:
-    """What to say of an error that a package of others raised while it was imported; empty for any other error.
+    """What to say of an error that a package of others raised while it was imported. Empty for any other error.
 
     >>> failed_import(ModuleNotFoundError("No module named 'orjson'", name="orjson")).partition(":")[0]
     'the package orjson cannot be imported (ModuleNotFoundError'
@@ -112,7 +112,7 @@ def install_command(feature: str) -> str:
 
 
 def _culprit(error: BaseException) -> tuple[str, str]:
-    """The package of others that we imported amid an error, and the one that it imported in turn and that failed; or empty."""
+    """The package of others that we imported amid an error, and the one that it imported in turn and that failed. Or empty."""
     names: list[str] = []
     at = error.__traceback__
     while at is not None:

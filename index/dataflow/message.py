@@ -163,7 +163,7 @@ class Arrival:
     stamp    everything that changes a fingerprint
     content  the batch as bytes, returned unread with the verdicts
     floor    in a batch without rows: what RESOLVE wrote
-    forgets  in a batch without rows: uint64 [n], `rows.name_digests` of earlier documents, which leave here; else None
+    forgets  in a batch without rows: uint64 [n], `rows.name_digests` of earlier documents, which leave here. None without any
     seeds    an index's entries, with their place in its order as `time_ms`, deciding no offsets; None: documents to decide
     """
 

@@ -1,7 +1,6 @@
 """The command line: arguments to settings, run, exit code. Only data goes to standard output."""
 
 import logging
-import os
 import resource
 import sys
 from collections import Counter
@@ -175,12 +174,7 @@ counts_option = click.option(
 )
 @keep_option
 @counts_option
-@click.option(
-    "--processes",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Processes that decode and fingerprint.  [default: one a processor]",
-)
+@options.processes_option
 @options.index_option
 @options.base_option
 @options.protected_option
@@ -196,7 +190,7 @@ def filter_command(
     with_clusters: bool,
     keep: str | None,
     with_counts: bool,
-    processes: int | None,
+    processes: int,
     directory: Path | None,
 ) -> None:
     """Filter FILES into a folder: JSON Lines, WARC, WET or Parquet.
@@ -219,8 +213,7 @@ def filter_command(
     policy = _policy(keep, settings, with_counts=with_counts)
     require_documents(settings, files[0], dead_letters_max)
     with NoLeftovers(index=settings.index.directory, output=out):
-        count = processes or len(os.sched_getaffinity(0))
-        totals, finished = filter_files(settings, files, out, Console(stderr=True), compress, processes=count)
+        totals, finished = filter_files(settings, files, out, Console(stderr=True), compress, processes=processes)
         if finished and (with_clusters or policy is not None):
             totals.clusters = write_clusters(out, settings, policy, tables.progress_bar, with_counts=with_counts)
         if finished and kind == "parquet":

@@ -1,5 +1,6 @@
 """Options of every command and group: `--config`, `--preset` and `--set`."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -72,24 +73,13 @@ force_option = click.option("--force", is_flag=True, help="Overwrite an existing
 index_option = click.option(
     "--index", "directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]"
 )
-base_option = click.option(
-    "--base",
-    "bases",
-    type=FOLDER,
-    multiple=True,
-    expose_value=False,
-    callback=lambda context, _, bases: _choose_bases(context, bases),
-    help="An earlier index's folder: what resembles an entry there is a duplicate. Repeat it for more.  [--set index.base]",
-)
-protected_option = click.option(
-    "--protected",
-    "protected",
-    type=FOLDER,
-    multiple=True,
-    expose_value=False,
-    callback=lambda context, _, folders: _choose_protected(context, folders),
-    help="A set that `streamer protect` made: what resembles it is reported, not dropped. Repeat it for more.  "
-    "[--set index.protected]",
+processes_option = click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=lambda: len(os.sched_getaffinity(0)),
+    show_default="one a processor",
+    metavar="N",
+    help="Processes that decode and fingerprint.",
 )
 json_option = click.option(
     "--json",
@@ -180,6 +170,27 @@ def _chosen_option(name: str, callback: Callable[..., None], **more: Any) -> Cal
     return click.option(name, multiple=True, expose_value=False, callback=callback, **more)
 
 
+def _choose_folders(context: click.Context, parameter: click.Parameter, folders: tuple[Path, ...]) -> None:
+    if folders:
+        chosen = json_text([*map(str, folders)])
+        context.ensure_object(Chosen).overrides.append(f"index.{parameter.name}={chosen}")
+
+
+base_option = _chosen_option(
+    "--base",
+    _choose_folders,
+    type=FOLDER,
+    help="An earlier index's folder: what resembles an entry there is a duplicate. Repeat it for more.  [--set index.base]",
+)
+protected_option = _chosen_option(
+    "--protected",
+    _choose_folders,
+    type=FOLDER,
+    help="A set that `streamer protect` made: what resembles it is reported, not dropped. Repeat it for more.  "
+    "[--set index.protected]",
+)
+
+
 def settings_options(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Add --config, --preset and --set to a command or group. A group passes its options on as `Chosen`."""
     a_file, presets = click.Path(path_type=Path), click.Choice(list(METHOD_PRESETS))
@@ -191,16 +202,6 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
     ):
         function = option(function)
     return function
-
-
-def _choose_bases(context: click.Context, bases: tuple[Path, ...]) -> None:
-    if bases:
-        context.ensure_object(Chosen).overrides.append(f"index.base={json_text([*map(str, bases)])}")
-
-
-def _choose_protected(context: click.Context, folders: tuple[Path, ...]) -> None:
-    if folders:
-        context.ensure_object(Chosen).overrides.append(f"index.protected={json_text([*map(str, folders)])}")
 
 
 def _choose_short(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

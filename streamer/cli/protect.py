@@ -3,7 +3,6 @@
 Exit codes: docs/running.md.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,18 +20,11 @@ from streamer.errors import EXIT_INTERRUPTED
 @options.files_argument
 # Eager: what FILES mean depends on it.
 @click.option("--out", required=True, is_eager=True, type=options.FOLDER, help="Make the set in this folder.")
-@click.option(
-    "--processes",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Processes that decode and fingerprint.  [default: one a processor]",
-)
+@options.processes_option
 @options.index_option
 @options.short_options
 @options.chosen_and_json
-def protect(
-    chosen: options.Chosen, files: Sequence[Path], out: Path, processes: int | None, directory: Path | None
-) -> None:
+def protect(chosen: options.Chosen, files: Sequence[Path], out: Path, processes: int, directory: Path | None) -> None:
     """Make a protected set of FILES: documents that resemble it will be reported, not dropped.
 
     For evaluation sets and own articles. FILES are as for `filter`. Every document enters, and whole documents are compared:
@@ -46,8 +38,7 @@ def protect(
     options.log_as_set(settings, "warning")
     require_documents(settings, files[0], None)
     with NoLeftovers(index=out / INDEX_FOLDER, output=out, scratch=[out / NOTE]):
-        count = processes or len(os.sched_getaffinity(0))
-        totals, finished = protect_files(settings, files, out, Console(stderr=True), processes=count)
+        totals, finished = protect_files(settings, files, out, Console(stderr=True), processes=processes)
     show(totals.as_json(out), table_of_set(totals, out), soft_wrap=False)
     if not finished:
         click.echo("stopped; run the same command again to continue", err=True)

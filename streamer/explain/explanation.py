@@ -203,7 +203,7 @@ class Explanation(Place):
     standing     whether its own entry still counts; None if it entered nothing
     notes        its standing's consequences, and unknown facts with reasons
     texts        None unless requested
-    protected    what it resembles now in protected sets; without texts nothing is known
+    protected    what it resembles now in protected sets. Empty without texts
     story        its story as JSON; None if the index counts none, or has no duplicate
 
     >>> from index import Source

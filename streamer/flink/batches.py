@@ -70,7 +70,7 @@ def _sign(partition: int, stamp: str) -> bytes:
 
 
 def _said(heading: Heading) -> tuple[Floor | None, npt.NDArray[np.uint64] | None]:
-    """The floor in a heartbeat, and what it forgets; mostly neither."""
+    """The floor in a heartbeat, and what it forgets. Most have neither."""
     if not is_of_engine(heading) or heading.stamp == _NO_STAMP:
         return None, None
     stamp = json.loads(heading.stamp)

@@ -70,7 +70,7 @@ def wait_until_taken_in(
         waited = time.time() - begin
         if waited - said >= SAID_AGAIN_SECONDS or (heard != told and waited >= SAID_FIRST_SECONDS):
             said, told = waited, heard
-            way = heard or f"Look whether the job {name!r} runs; with --flink-address this command looks itself"
+            way = heard or f"Look whether the job {name!r} runs. With --flink-address this command looks itself"
             say(f"{waited:.0f} s, and no checkpoint has all of the topic {written.topic}. {way}.")
         time.sleep(ASKED_AGAIN_SECONDS)
 

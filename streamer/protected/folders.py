@@ -117,7 +117,7 @@ def write_note(folder: Path, decode: Decode) -> None:
 
 
 def read_note(folder: Path, decode: Decode) -> Decode:
-    """How a set's documents were decoded; the registry's settings come from `decode`."""
+    """How a set's documents were decoded, with the settings of a registry from `decode`."""
     values = decode.model_dump(mode="python", include=_NOT_NOTED)
     return Decode.model_validate(values | _read(folder / NOTE), strict=False)
 

@@ -44,7 +44,7 @@ class Found(NamedTuple):
 
 
 class ProtectedSets(AbstractContextManager["ProtectedSets"]):
-    """Open sets by name; without any, nothing is asked.
+    """Open sets by name. Without any, nothing is asked.
 
     A document is compared by its text: ids, hosts, times and scopes play no role.
 
@@ -65,7 +65,7 @@ class ProtectedSets(AbstractContextManager["ProtectedSets"]):
         self.close()
 
     def close(self) -> None:
-        """Close all sets; may be repeated."""
+        """Close all sets. A second time changes nothing."""
         for index in self._indexes.values():
             index.close()
 

@@ -188,29 +188,42 @@ def filter_files(
         )
         bar = _bar(console)
         listener = _ProgressBar(transport, bar, totals)
-        built = settings, transport, index, fingerprinter, listener, FILES_POLICY
-        service = build_service(*built, supervised=False, processes=several, protected=protected, steps=steps)
-        interrupted = False
-        try:
-            interrupted = _run_until_signal(service, bar)
-        except InputsUnread as error:
-            if not totals.records + transport.records_before:
-                # Nothing was filtered, so nothing has to stay.
-                raise
-            totals.unread = str(error)
-        finally:
-            if bar.live.is_started:
-                bar.stop()
-        _add_what_the_inputs_had(totals, transport)
+        service = build_service(
+            settings,
+            transport,
+            index,
+            fingerprinter,
+            listener,
+            FILES_POLICY,
+            supervised=False,
+            processes=several,
+            protected=protected,
+            steps=steps,
+        )
+        interrupted = _run(service, bar, transport, totals)
+        totals.before, totals.left_out = transport.records_before, transport.left_out
+        totals.remarks, totals.suffix, totals.folder = transport.remarks, transport.suffix, transport.outcomes
     if settings.audit.one_in:
         totals.audit = estimates_of(settings)
     totals.seconds, totals.index = time.perf_counter() - begin, settings.index.directory
     return totals, not interrupted
 
 
-def _add_what_the_inputs_had(totals: Totals, transport: FileTransport) -> None:
-    totals.before, totals.left_out = transport.records_before, transport.left_out
-    totals.remarks, totals.suffix, totals.folder = transport.remarks, transport.suffix, transport.outcomes
+def _run(service: Loop, bar: Progress, transport: FileTransport, totals: Totals) -> bool:
+    """Run to the end of all inputs, and note those that could not be read. True after a signal.
+
+    Raises InputsUnread if nothing at all was filtered, so nothing has to stay.
+    """
+    try:
+        return _run_until_signal(service, bar)
+    except InputsUnread as error:
+        if not totals.records + transport.records_before:
+            raise
+        totals.unread = str(error)
+        return False
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 def _tell_compiling(console: Console, kernel: int, cache: Path) -> None:

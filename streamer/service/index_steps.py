@@ -53,7 +53,8 @@ class ByIndex:
         assert work.decisions is not None
         names = self._names.of(work.decisions.original_positions)
         reported = None if work.reported is None else work.reported.rows
-        batch = work.batch.records, work.documents, shown, work.decisions, names
-        work.outgoing = self._router.explained(*batch, reported)
+        work.outgoing = self._router.explained(
+            work.batch.records, work.documents, shown, work.decisions, names, reported
+        )
         if self._copies and reported is not None:
             work.outgoing += protected_copies(work.outgoing)

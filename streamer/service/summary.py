@@ -26,7 +26,7 @@ class Totals:
     unread    inputs that could not be read to their end, each with the reason; empty if there are none
     odd_times documents whose time was not understood
     without_scope documents in the empty scope, with decode.scope set
-    protected documents that resemble an entry in each protected set, by its name; empty without sets
+    protected documents that resemble an entry in each protected set, by its name. Empty without sets
     clusters  counts by `ClusterTable.choose`; empty if clusters are not written
     index     folder of the index that decided; None: unknown
 

@@ -1,4 +1,4 @@
-"""Installing with uv, and with pip if uv fails; both stand in for themselves here, and say what they are asked."""
+"""Installing with uv, and with pip if uv fails. Stand-ins for both say what they are asked."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Waiting for a job says how long it lasts, and with an address how the job is; a job that failed ends it."""
+"""Waiting for a job says how long it lasts, and with an address how the job is. A job that failed ends it."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -76,7 +76,7 @@ class Filled:
         return True
 
     def errors(self, deadline: float) -> list[Exception]:
-        """Errors of its records, in order, once the end of each is known; none if all are written.
+        """Errors of its records, in order, once the end of each is known. Empty if all are written.
 
         Raises KafkaTimeoutError at `deadline`, in monotonic seconds.
         """
