@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.structs import OffsetAndMetadata
 
 from index import Source
@@ -31,6 +30,7 @@ from tests.support.transport_worlds import (
     KafkaWorld,
     begin,
     committed_records,
+    configure_topic,
     deliver_all,
     go_on,
     group_is_empty,
@@ -144,10 +144,7 @@ class _RefusingOnce:
 
 
 def limit_output(settings: Settings, size: int) -> None:
-    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
-        admin.alter_configs(
-            [ConfigResource(ConfigResourceType.TOPIC, settings.topics.unique, {"max.message.bytes": str(size)})]
-        )
+    configure_topic(settings, settings.topics.unique, {"max.message.bytes": str(size)})
 
 
 # 3. The membership when the batch is delivered

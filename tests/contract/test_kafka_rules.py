@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, UnknownError
 from kafka.producer import kafka as producer_module
 from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
@@ -30,6 +29,7 @@ from tests.support.transport_worlds import (
     KafkaWorld,
     begin,
     committed_records,
+    configure_topic,
     deliver_all,
     group_is_empty,
     impatient,
@@ -123,10 +123,7 @@ def test_2_records_are_waited_for_where_the_broker_makes_the_client_split_a_pack
     world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
     settings = world.settings
-    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
-        admin.alter_configs(
-            [ConfigResource(ConfigResourceType.TOPIC, settings.topics.unique, {"max.message.bytes": "60000"})]
-        )
+    configure_topic(settings, settings.topics.unique, {"max.message.bytes": "60000"})
     values = [uuid.uuid4().bytes * 600 for _ in range(30)]
     world.write(values)
     transport = open_transport(impatient(settings, compression="none"))
@@ -435,10 +432,7 @@ def test_10_the_end_marks_of_transactions_are_no_lag(
 
 
 def test_the_client_still_stumbles_in_flush_over_a_pack_that_was_split(world: KafkaWorld) -> None:
-    with KafkaAdminClient(bootstrap_servers=world.settings.kafka.bootstrap_servers) as admin:
-        admin.alter_configs(
-            [ConfigResource(ConfigResourceType.TOPIC, world.settings.topics.unique, {"max.message.bytes": "60000"})]
-        )
+    configure_topic(world.settings, world.settings.topics.unique, {"max.message.bytes": "60000"})
     careless = KafkaProducer(
         bootstrap_servers=world.settings.kafka.bootstrap_servers, batch_size=500_000, linger_ms=200
     )

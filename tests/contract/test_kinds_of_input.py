@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer
-from kafka.admin import ConfigResource, ConfigResourceType
+from kafka import KafkaProducer
 from kafka.record.memory_records import MemoryRecords
 
 from deploy.local_kafka import LocalKafka
@@ -22,6 +21,7 @@ from tests.support.transport_worlds import (
     KafkaWorld,
     begin,
     committed_records,
+    configure_topic,
     deliver_all,
     impatient,
     only,
@@ -169,8 +169,7 @@ def test_a_compacted_input_is_read_as_it_stands(
         "min.compaction.lag.ms": "0",
         "max.compaction.lag.ms": "100",
     }
-    with KafkaAdminClient(bootstrap_servers=servers) as admin:
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.input, chosen)])
+    configure_topic(settings, settings.topics.input, chosen)
 
     def left() -> list[bytes | None]:
         """Values as a reader sees them. A record of a later time closes the segment, which is compacted only then."""

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 
 import pytest
-from kafka import KafkaAdminClient
-from kafka.admin import ConfigResource, ConfigResourceType
 
 from streamer.errors import SettingsError
 from streamer.records.record import Destination
@@ -15,17 +13,12 @@ from streamer.transports.kafka.clients import CLEANUP_POLICY, TIMESTAMP_AFTER, T
 from streamer.transports.kafka.topics import produce
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.memory_broker import Stored
-from tests.support.transport_worlds import Client, KafkaWorld, begin, read_batch, routed, topic
+from tests.support.transport_worlds import Client, KafkaWorld, begin, configure_topic, read_batch, routed, topic
 
 pytestmark = pytest.mark.kafka
 
 HOUR_MS = 3_600_000
 FAR_AHEAD_MS = 2**62
-
-
-def configure(settings: Settings, name: str, changed: Mapping[str, str]) -> None:
-    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, dict(changed))])
 
 
 def now_ms() -> int:
@@ -55,9 +48,9 @@ def test_what_an_output_refuses_for_its_settings_needs_a_person(
 ) -> None:
     world = KafkaWorld(kafka.bootstrap_servers, client)
     world.set_up()
-    configure(world.settings, world.settings.topics.input, {TIMESTAMP_AFTER: str(FAR_AHEAD_MS)})
+    configure_topic(world.settings, world.settings.topics.input, {TIMESTAMP_AFTER: str(FAR_AHEAD_MS)})
     output = topic(world.settings, destination)
-    configure(world.settings, output, changed)
+    configure_topic(world.settings, output, changed)
     world.write([Stored(key, b"value", now_ms() + time_ms) for key in keys])
     transport = open_transport(world.settings)
     begin(transport)
@@ -72,6 +65,6 @@ def test_what_an_input_refuses_for_its_settings_needs_a_person(kafka: SimpleName
     world = KafkaWorld(kafka.bootstrap_servers)
     world.set_up()
     name = world.settings.topics.input
-    configure(world.settings, name, {CLEANUP_POLICY: "compact"})
+    configure_topic(world.settings, name, {CLEANUP_POLICY: "compact"})
     with pytest.raises(SettingsError, match=rf"refuses a record for topic '{name}'.*without key.*cleanup\.policy"):
         produce(world.settings, name, [b"value"])

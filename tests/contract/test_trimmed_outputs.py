@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import ConfigResource
 
 from index.entry import Source
 from streamer.records.record import Destination
@@ -13,7 +12,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Trimmed
 from tests.support.memory_broker import Stored
-from tests.support.transport_worlds import KafkaWorld, begin, only, read_batch, routed
+from tests.support.transport_worlds import KafkaWorld, begin, configure_topic, only, read_batch, routed
 
 Delivered = tuple[Settings, KafkaTransport, Source]
 
@@ -72,8 +71,7 @@ def test_an_output_of_which_nothing_is_left_is_told_of(delivered: Delivered) -> 
 
 def test_an_output_that_keeps_one_record_of_a_key_is_told_of(delivered: Delivered) -> None:
     settings, _, source = delivered
-    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
-        admin.alter_configs([ConfigResource("topic", settings.topics.unique, {"cleanup.policy": "compact,delete"})])
+    configure_topic(settings, settings.topics.unique, {"cleanup.policy": "compact,delete"})
     (part,) = parts(delivered, range(10))
     assert (part.place, part.sources) == (settings.topics.unique, (source,))
     assert "cleanup.policy" in part.why

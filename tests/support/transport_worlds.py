@@ -8,12 +8,13 @@ from contextlib import closing
 from typing import Literal, Protocol
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource
 
 from index.entry import Source, Verdict
 from streamer.records.record import Batch, Decision, Destination, Headers, Outgoing, Record
 from streamer.records.route import POSITION, STREAM
 from streamer.settings.settings import Batching, Decode, Kafka, Settings, Topics, Workers
-from streamer.transports.kafka.clients import make_loader
+from streamer.transports.kafka.clients import make_admin, make_loader, topic_settings
 from streamer.transports.kafka.topics import create_topics
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Assigned, Finished, Transport
@@ -50,6 +51,13 @@ def make_settings(bootstrap_servers: str = "127.0.0.1:1", client: Client = "kafk
         decode=Decode(value_bytes_max=min(batch.get("bytes_max", 2**20), 2**20)),
         workers=Workers(progress_timeout_ms=8_000),
     )
+
+
+def configure_topic(settings: Settings, name: str, chosen: Mapping[str, str]) -> None:
+    """Give a topic settings, and wait until the broker that answers and checks has taken them over."""
+    with make_admin(settings) as admin:
+        admin.alter_configs([ConfigResource("topic", name, dict(chosen))])
+        patiently(lambda: topic_settings(admin, [name], chosen) == {name: dict(chosen)})
 
 
 class World(Protocol):
