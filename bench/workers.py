@@ -1,16 +1,17 @@
-"""Documents a second of the whole service with one worker and with more, and the processor time of service and broker.
+"""Documents a second of the whole service by its workers and their processes, and processor time of service and broker.
 
-    python -m bench.workers [--workers 1 --workers 2] [--count 200000] [--set SETTING] [--json]
+    python -m bench.workers [DOCUMENTS ...] [--workers 1 --workers 2] [--processes 1] [--count 200000] [--set SETTING] [--json]
 
-For each number of workers a fresh topic of 4 partitions is filled, and then the service starts. What counts is the time from
-a quarter of the documents delivered to all of them: workers that join one after the other share the partitions out anew, and
-each time deliver nothing for a while. A first run, of one worker, only warms the broker up, which compiles itself at first.
-Broker, service and this program, which waits, share one machine.
+For each number of workers, and of processes a worker, a fresh topic of 4 partitions is filled, and then the service starts.
+What counts is the time from a quarter of the documents delivered to all of them: workers that join one after the other share
+the partitions out anew, and each time deliver nothing for a while. A first run, of one worker, only warms the broker up, which
+compiles itself at first. Broker, service and this program, which waits, share one machine.
 """
 
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.conditions import machine
+from bench.throughput import values_of
 from deploy.kafka_run import Run, create_topics, fill, kill_group
 from deploy.local_kafka import LocalKafka, free_port
 from deploy.processor_time import processes_in, processes_of_session, processor_seconds
-from streamer.demo.demo import documents as demo_documents
 
 PARTITIONS = 4
 LOOK_SECONDS = 0.1
@@ -66,33 +67,47 @@ def measure(
 
 
 @click.command(help=__doc__)
+@click.argument("documents", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @click.option("--workers", multiple=True, default=(1, 2), show_default=True, type=click.IntRange(1, PARTITIONS))
-@click.option("--count", default=200_000, show_default=True, help="Made-up documents.")
+@click.option("--processes", multiple=True, default=(1,), show_default=True, help="Processes of a worker.")
+@click.option("--count", default=200_000, show_default=True, help="Made-up documents where no files are given.")
 @click.option("--set", "settings", multiple=True, help="A setting of the service.")
 @click.option("--json", "as_json", is_flag=True)
-def main(workers: Sequence[int], count: int, settings: tuple[str, ...], as_json: bool) -> None:
-    found, values = {}, list(demo_documents(count))
+def main(
+    documents: tuple[Path, ...],
+    workers: Sequence[int],
+    processes: Sequence[int],
+    count: int,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    found, values = {}, values_of(documents, count)
+    wanted = list(product(workers, processes))
     with tempfile.TemporaryDirectory(prefix="workers-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with LocalKafka(folder / "kafka") as broker:
-            for place, each in enumerate((1, *workers)):
+            for place, (each, shares) in enumerate([(1, 1), *wanted]):
                 run_name = f"run-{place}"
-                chosen = (f"workers.count={each}", *settings)
+                chosen = (f"workers.count={each}", f"workers.processes={shares}", *settings)
                 run = Run(run_name, broker.bootstrap_servers, f"{run_name}-documents", folder, free_port(), chosen)
                 create_topics(broker.bootstrap_servers, [run.input_topic], PARTITIONS)
                 create_topics(broker.bootstrap_servers, map(run.topic, ("unique", "duplicate", "dead-letter")))
                 fill(broker.bootstrap_servers, run.input_topic, values)
-                measured = measure(broker, run, count, run.delivered)
+                measured = measure(broker, run, len(values), run.delivered)
                 if place:
-                    found[each] = measured
+                    found[each, shares] = measured
     if as_json:
-        click.echo(orjson.dumps({"workers": {str(each): of for each, of in found.items()}, **machine()}))
+        rows = [{"workers": each, "processes": shares, **of} for (each, shares), of in found.items()]
+        click.echo(orjson.dumps({"runs": rows, **machine()}))
         return
-    table = Table("workers", "documents/s", "us of the service", "us of the broker", "cores busy", box=None)
-    for each, of in found.items():
+    table = Table(
+        "workers", "processes of each", "documents/s", "us of the service", "us of the broker", "cores busy", box=None
+    )
+    for (each, shares), of in found.items():
         service, broker_us = of["service_us_per_document"], of["broker_us_per_document"]
         table.add_row(
             str(each),
+            str(shares),
             f"{of['documents_per_second']:,.0f}",
             f"{service:.0f}",
             f"{broker_us:.0f}",

@@ -44,21 +44,21 @@ CODE_LINES_MAX = {
     "streamer/flink": 735,
     "streamer/give_back": 425,
     "streamer/index_admin": 706,
-    "streamer/observe": 1154,
+    "streamer/observe": 1159,
     "streamer/parts": 1356,
     "streamer/protected": 225,
     "streamer/records": 1726,
-    "streamer/service": 2220,
+    "streamer/service": 2274,
     "streamer/settings": 915,
     "streamer/text": 1912,
     "streamer/transports": 6495,
     "streamer/verification": 1237,
     "streamer/what_if": 395,
-    "streamer/workers": 654,
+    "streamer/workers": 656,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 55_735, "bench": 7_720, "deploy": 4_100}
+OTHER_CODE_LINES_MAX = {"tests": 55_830, "bench": 7_720, "deploy": 4_100}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

@@ -1,10 +1,13 @@
 """Start and end of processes: errors with the system limit to raise, and an end with the parent."""
 
+import ctypes
 import errno
 import multiprocessing
 import multiprocessing.connection
 import os
 import resource
+import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +18,9 @@ from streamer.errors import ProcessRefused, SettingsError
 from streamer.packages import imports_named
 
 log = structlog.get_logger(__name__)
+
+_PR_SET_PDEATHSIG = 1
+"""Option in prctl(2)."""
 
 
 @contextmanager
@@ -44,6 +50,15 @@ def _limit_of(error: OSError) -> str:
 
 def _shown(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
+
+
+def die_with_starter() -> None:
+    """Let the kernel kill this process once the thread that started it ends (Linux; elsewhere nothing).
+
+    A thread cannot: a parser that never returns may hold the interpreter's lock.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_with_parent() -> None:

@@ -18,6 +18,7 @@ from streamer.parts.starting import Notes, OffsetStarter
 from streamer.parts.steps_in_turn import StepsInTurn
 from streamer.service.loop import Listener, Loop
 from streamer.service.outputs import Outputs
+from streamer.service.processes import Processes
 from streamer.service.wiring import recoverer_of, router_of, steps_ahead, usable_directory
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
@@ -32,7 +33,7 @@ def fingerprinted_to(settings: Settings, source: Source, _offset: int) -> int:
 
 
 def fingerprint_part(
-    settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener
+    settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener, processes: Processes | None = None
 ) -> tuple[KafkaTransport, Loop]:
     """A `fingerprint` worker. Without an index, its folder holds only notes of attempts. Raises SettingsError."""
     with usable_directory(settings):
@@ -43,9 +44,8 @@ def fingerprint_part(
         transport, settings.recovery, partial(fingerprinted_to, settings), lambda: claims_of_group(settings)
     )
     part = FingerprintPart(transport, stamp_text(fingerprinter.stamp()), idle_ms=settings.batch.idle_ms)
-    return transport, Loop(
-        transport, starter, steps_ahead(settings, transport, fingerprinter, listener), part, listener
-    )
+    steps = steps_ahead(settings, transport, fingerprinter, listener, processes=processes)
+    return transport, Loop(transport, starter, steps, part, listener)
 
 
 def decide_part(

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from index import Decisions, Entries
 from streamer.fingerprint.documents import entries_of, fingerprint_documents
@@ -34,6 +35,7 @@ class Work:
     decisions  None in a worker that decides nothing
     reported   what protected sets say; None without any
     pending    CPU seconds of unfinished steps, by name
+    elsewhere_seconds  CPU seconds of steps in other processes, by name
 
     >>> Work(Batch([])).pending
     {}
@@ -46,6 +48,7 @@ class Work:
     reported: Reported | None = field(default=None, init=False)
     outgoing: list[Outgoing] = field(init=False)
     pending: "dict[str, Future[float]]" = field(default_factory=dict)
+    elsewhere_seconds: Mapping[str, float] = field(default_factory=dict, init=False)
 
     def entries(self) -> Entries:
         """See `entries_of`."""
@@ -59,8 +62,21 @@ Step = Callable[[Work], None]
 _FIRST_STEPS = ("decode", "decide")
 """The first step of each thread."""
 
-Elsewhere = Callable[[Sequence[Record]], tuple[list[Document | DeadLetter], Fingerprints] | None]
-"""Documents and fingerprints from another process; None if no other process prepares the records."""
+
+class PreparedElsewhere(NamedTuple):
+    """What other processes made of a batch; `cpu_seconds` by step.
+
+    >>> PreparedElsewhere.__annotations__.keys() == {"documents", "fingerprints", "cpu_seconds"}
+    True
+    """
+
+    documents: list[Document | DeadLetter]
+    fingerprints: Fingerprints
+    cpu_seconds: Mapping[str, float]
+
+
+Elsewhere = Callable[[Sequence[Record]], PreparedElsewhere | None]
+"""A batch from other processes; None if no other process prepares the records."""
 
 
 def pure_steps(decoder: Decoder, fingerprinter: Scheme, elsewhere: Elsewhere = lambda _: None) -> dict[str, Step]:
@@ -70,7 +86,7 @@ def pure_steps(decoder: Decoder, fingerprinter: Scheme, elsewhere: Elsewhere = l
         if (prepared := elsewhere(work.batch.records)) is None:
             work.documents = decoder.decode(work.batch.records)
         else:
-            work.documents, work.fingerprints = prepared
+            work.documents, work.fingerprints, work.elsewhere_seconds = prepared
 
     def fingerprint(work: Work) -> None:
         if not hasattr(work, "fingerprints"):

@@ -1,25 +1,37 @@
-"""Processes that decode and fingerprint batches, several at once, while this one decides, routes and delivers in order.
+"""Processes that decode and fingerprint batches, while this one decides, routes and delivers in order.
+
+Over files each process prepares a whole batch, several ahead:
 
     process 1  | decode, fingerprint n+1 | decode, fingerprint n+3 ...
     process 2  | decode, fingerprint n+2 | decode, fingerprint n+4 ...
     ahead      | decide, route n         | decide, route n+1       ...
     loop       | commit n-1              | commit n                ...
 
+A service does not know its next batches. There each process prepares a share of the same batch:
+
+    process 1  | decode, fingerprint 1/2 n+1 |
+    process 2  | decode, fingerprint 1/2 n+1 |
+    loop       | commit n                    |
+
 A record that ends a process, or takes too long, ends them all: no result says which batch it was in. So each batch that was
 under way runs alone, once it is next. If that fails too, its records go on trial.
 """
 
+import math
 import multiprocessing
 import os
 import signal
 import threading
+import time
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import accumulate, chain, groupby, pairwise, repeat
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,14 +40,15 @@ import structlog
 
 from index import Source
 from streamer.fingerprint.documents import fingerprint_documents
-from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.fingerprint.fingerprints import Fingerprints, joined
 from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.scheme import Scheme, scheme_for
-from streamer.observe.process_start import end_with_parent
+from streamer.observe.process_start import die_with_starter, end_with_parent
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.record import Record
+from streamer.records.record import Lost, Record
+from streamer.service.pipeline import PreparedElsewhere
+from streamer.service.poison.attempts import PURE_STEPS
 from streamer.settings.settings import Settings
-from streamer.transports.transport import NO_TIMESTAMP_MS
 
 log = structlog.get_logger(__name__)
 
@@ -43,48 +56,89 @@ BATCHES_MIN = 4
 """Batches ahead from which processes pay: to start them takes as long as a few batches."""
 
 
+SHARE_BYTES_MIN = 2**16
+"""Values in a share of a batch, on average: fewer are fingerprinted sooner than a process answers."""
+
+TRIES_IN_TIME = 3
+"""Tries at a batch that a watched worker can wait for: one among others, one alone, and time to begin its trial."""
+
+
 class RecordsSuspected(Exception):
     """A batch ended the processes while it was the only one in them."""
 
 
-class Lines(NamedTuple):
-    """A batch of lines, which stay in a file in memory: a process reads them once, and nothing is pickled.
+class Packed(NamedTuple):
+    """Records whose values stay in a file in memory: a process reads them once, and pickles none. Headers stay behind.
 
-    runs  stream, partition and name of consecutive lines, the first one's offset, and their number
-    path  the file in memory, as another process opens it
+    runs      stream, partition and name of consecutive records, and their number
+    offsets   int64 [n]
+    times_ms  int64 [n]
+    lengths   int64 [n], bytes of each value; -1 without one
+    keys      of all records; None if none has one
+    lost      what cannot be read, by row
+    path      the file in memory, as another process opens it
 
-    >>> memory = os.memfd_create("lines")
-    >>> batch = [Record(Source("stream", 0), "pages", offset, None, b"{}", NO_TIMESTAMP_MS) for offset in (7, 8, 9)]
-    >>> lines = Lines.of(batch, memory)
-    >>> lines.runs[0][2:], lines.records() == batch
-    ((7, 3), True)
+    >>> memory = os.memfd_create("values")
+    >>> batch = [Record(Source("stream", 0), "pages", offset, None, b"{}", 0) for offset in (7, 9)]
+    >>> packed = Packed.of(batch, memory)
+    >>> packed.runs[0][2], packed.records() == batch
+    (2, True)
     >>> os.close(memory)
     """
 
-    runs: list[tuple[Source, str, int, int]]
+    runs: list[tuple[Source, str, int]]
+    offsets: "array[int]"
+    times_ms: "array[int]"
+    lengths: "array[int]"
+    keys: list[bytes | None] | None
+    lost: dict[int, Lost]
     path: str
 
     @classmethod
-    def of(cls, records: Sequence[Record], memory: int) -> "Lines":
-        """A batch of lines, written into `memory`, the descriptor of an empty file."""
+    def of(cls, records: Sequence[Record], memory: int) -> "Packed":
+        """Records, with their values written into `memory`, the descriptor of an empty file."""
         runs = [(source, list(run)) for source, run in groupby(records, attrgetter("source"))]
+        values, keys = [record.value for record in records], [record.key for record in records]
         with open(memory, "wb", buffering=0, closefd=False) as file:
-            rest = memoryview(b"\n".join([record.value or b"" for record in records]))
+            rest = memoryview(b"".join(filter(None, values)))
             while rest:
                 rest = rest[file.write(rest) :]
         return cls(
-            [(source, run[0].topic, run[0].offset, len(run)) for source, run in runs],
+            [(source, run[0].topic, len(run)) for source, run in runs],
+            array("q", [record.offset for record in records]),
+            array("q", [record.timestamp_ms for record in records]),
+            array("q", [-1 if value is None else len(value) for value in values]),
+            None if keys.count(None) == len(keys) else keys,
+            {row: record.lost for row, record in enumerate(records) if record.lost is not None},
             f"/proc/{os.getpid()}/fd/{memory}",
         )
 
     def records(self) -> list[Record]:
-        """The records again."""
-        lines = iter(Path(self.path).read_bytes().split(b"\n"))
-        return [
-            Record(source, name, offset, None, line, NO_TIMESTAMP_MS)
-            for source, name, first, count in self.runs
-            for offset, line in zip(range(first, first + count), lines, strict=False)
+        """The records again, without headers."""
+        with Path(self.path).open("rb") as file:
+            values = [file.read(length) if length >= 0 else None for length in self.lengths]
+        places = chain.from_iterable(repeat((source, name), count) for source, name, count in self.runs)
+        columns = zip(places, self.offsets, self.keys or repeat(None), values, self.times_ms, strict=False)
+        records = [
+            Record(source, name, offset, key, value, time_ms) for (source, name), offset, key, value, time_ms in columns
         ]
+        for row, lost in self.lost.items():
+            records[row].lost = lost
+        return records
+
+
+def shares_of(records: Sequence[Record], count_max: int) -> list[Sequence[Record]]:
+    """A batch, in order, in at most so many shares of about as many bytes, and of SHARE_BYTES_MIN on average.
+
+    >>> batch = [Record(Source("stream", 0), "pages", 0, None, bytes(SHARE_BYTES_MIN), 0) for offset in range(3)]
+    >>> [len(share) for share in shares_of(batch, 2)], [len(share) for share in shares_of(batch[:1], 2)]
+    ([1, 2], [1])
+    """
+    ends = list(accumulate(len(record.value or b"") for record in records))
+    count = max(1, min(count_max, ends[-1] // SHARE_BYTES_MIN))
+    # The first share begins at 0, even if its records have no bytes.
+    bounds = [0, *(bisect_left(ends, ends[-1] * number / count) for number in range(1, count)), len(records)]
+    return [records[begin:end] for begin, end in pairwise(bounds) if begin < end]
 
 
 class Prepared(NamedTuple):
@@ -105,6 +159,8 @@ class Prepared(NamedTuple):
     without_scope: list[int]
     letters: dict[int, DeadLetter]
     fingerprints: Fingerprints
+    cpu_seconds: tuple[float, float] = (0.0, 0.0)
+    """To decode and to fingerprint."""
 
     @classmethod
     def of(cls, documents: Sequence[Document | DeadLetter], fingerprints: Fingerprints) -> "Prepared":
@@ -139,18 +195,21 @@ _NONE = Document("", "")
 
 
 class Processes(AbstractContextManager["Processes"]):
-    """Processes for the batches of a file job.
+    """Processes for the batches of a file job, or of a service.
 
-    >>> Processes(Settings(), count=4).batches_ahead, Processes(Settings(), count=1).batches_ahead
-    (8, 1)
+    >>> [Processes(Settings(), count).batches_ahead for count in (4, 1)], Processes(Settings(), 4, shared=True).batches_ahead
+    ([8, 1], 1)
     """
 
-    def __init__(self, settings: Settings, count: int, readers: int = 0) -> None:
+    def __init__(self, settings: Settings, count: int, readers: int = 0, *, shared: bool = False) -> None:
         """
         count    processes; fewer than two prepare nothing
         readers  more processes for `call`
+        shared   all processes take a share of each batch, one batch ahead, for a worker that somebody watches
         """
-        self._settings, self._count, self._readers = settings, count, readers
+        self._settings, self._count, self._readers, self._shared = settings, count, readers, shared
+        tries = TRIES_IN_TIME if shared else 1
+        self._seconds_max = settings.workers.progress_timeout_ms / 1000 / tries
         self._scheme: tuple[HashKey, int] = PUBLIC, 0
         self._starter: threading.Thread | None = None
         self._pool: ProcessPoolExecutor | None = None
@@ -161,7 +220,7 @@ class Processes(AbstractContextManager["Processes"]):
     @property
     def batches_ahead(self) -> int:
         """Batches that should be under way: with half as many more than processes, none waits for the loop."""
-        return self._count + self._count // 2 + 2 if self._count > 1 else 1
+        return self._count + self._count // 2 + 2 if self._count > 1 and not self._shared else 1
 
     def start(self) -> None:
         """Start the processes, if there shall be any, as copies of this one, with all code and tables.
@@ -182,7 +241,7 @@ class Processes(AbstractContextManager["Processes"]):
 
         Starts the processes once enough batches wait.
         """
-        if len(batches) >= BATCHES_MIN and self._pool is None and self._starter is None:
+        if self._pay(batches) and self._pool is None and self._starter is None:
             self._starter = threading.Thread(target=self._start, name="start processes")
             self._starter.start()
         if self._ready is None or not self._ready.done():
@@ -197,11 +256,11 @@ class Processes(AbstractContextManager["Processes"]):
             self._suspected -= 1
             batches = batches[:1]
         for records in batches:
-            if id(records) not in self._begun:
-                self._begun[id(records)] = self._submit(records)
+            if id(records) not in self._begun and len(shares := self._shares(records)) > self._shared:
+                self._begun[id(records)] = self._submit(records, shares)
 
-    def take(self, records: Sequence[Record]) -> tuple[list[Document | DeadLetter], Fingerprints] | None:
-        """Documents and fingerprints; None if the batch was not begun here.
+    def take(self, records: Sequence[Record]) -> PreparedElsewhere | None:
+        """The batch, prepared; None if it was not begun here.
 
         Raises RecordsSuspected, and RegistryUnavailable.
         """
@@ -209,19 +268,18 @@ class Processes(AbstractContextManager["Processes"]):
         if begun is None:
             return None
         try:
-            prepared = begun.result()
+            return begun.result()
         except BrokenProcessPool:
             log.warning("a process that prepares batches ended; each begun batch runs alone", first=records[0].position)
             self._suspected = len(self._begun)
             self.end()
             self._start()
             try:
-                prepared = self._submit(records).result()
+                return self._submit(records, self._shares(records)).result()
             except BrokenProcessPool:
                 self._suspected = 0
                 self.end()
                 raise RecordsSuspected from None
-        return prepared.documents(), prepared.fingerprints
 
     def call(self, function: Callable[..., Any], *arguments: object) -> Future[Any] | None:
         """Call a function in a process; None if none has started. At most `readers` calls may wait for this process."""
@@ -236,7 +294,7 @@ class Processes(AbstractContextManager["Processes"]):
             self._starter.join()
         pool, self._pool, self._ready, self._starter = self._pool, None, None, None
         for begun in self._begun.values():
-            os.close(begun.memory)
+            begun.close()
         self._begun.clear()
         if pool is not None:
             # Before Python 3.14 a pool has no public way to end a process that hangs.
@@ -251,12 +309,20 @@ class Processes(AbstractContextManager["Processes"]):
         # The pool starts one process a call that waits.
         self._ready, *_ = [self._prepared(None) for _ in range(self._count)]
 
-    def _submit(self, records: Sequence[Record]) -> "_Begun":
-        memory = os.memfd_create("batch")
-        return _Begun(records, memory, self._prepared(Lines.of(records, memory)))
+    def _pay(self, batches: Sequence[Sequence[Record]]) -> bool:
+        """Whether processes may start: a service goes on for long, a file job for the batches that wait."""
+        return self._count > 1 and (self._shared or len(batches) >= BATCHES_MIN)
 
-    def _prepared(self, lines: Lines | None) -> "Future[Prepared]":
-        return self._submitted(_prepare, lines, *self._scheme)
+    def _shares(self, records: Sequence[Record]) -> list[Sequence[Record]]:
+        return shares_of(records, self._count) if self._shared else [records]
+
+    def _submit(self, records: Sequence[Record], shares: Sequence[Sequence[Record]]) -> "_Begun":
+        memories = [os.memfd_create("share") for _ in shares]
+        packed = map(Packed.of, shares, memories)
+        return _Begun(records, memories, [self._prepared(each) for each in packed])
+
+    def _prepared(self, packed: Packed | None) -> "Future[Prepared]":
+        return self._submitted(_prepare, packed, *self._scheme, self._seconds_max)
 
     def _submitted(self, function: Callable[..., Any], *arguments: object) -> Future[Any]:
         assert self._pool is not None
@@ -270,18 +336,29 @@ class Processes(AbstractContextManager["Processes"]):
 
 
 class _Begun(NamedTuple):
-    """A batch under way; the records stay alive, so that no others have their identity."""
+    """A batch under way in shares; the records stay alive, so that no others have their identity."""
 
     records: Sequence[Record]
-    memory: int
-    future: "Future[Prepared]"
+    memories: list[int]
+    futures: "list[Future[Prepared]]"
 
-    def result(self) -> Prepared:
-        """The batch, prepared; its lines leave the memory."""
+    def result(self) -> PreparedElsewhere:
+        """The batch, prepared; its values leave the memory."""
         try:
-            return self.future.result()
+            wait(self.futures)
+            shares = [future.result() for future in self.futures]
         finally:
-            os.close(self.memory)
+            self.close()
+        return PreparedElsewhere(
+            [document for share in shares for document in share.documents()],
+            joined([share.fingerprints for share in shares]),
+            {step: sum(share.cpu_seconds[number] for share in shares) for number, step in enumerate(PURE_STEPS)},
+        )
+
+    def close(self) -> None:
+        """Free the memory of values. A process that still reads them fails."""
+        for memory in self.memories:
+            os.close(memory)
 
 
 _settings: list[Settings] = []
@@ -300,11 +377,12 @@ def _steps(key: HashKey, sampled_one_in: int) -> tuple[Decoder, Scheme]:
 def _enter(settings: Settings) -> None:
     """Load what batches need: code, tables, machine code."""
     _settings[:] = [settings]
-    _prepare(None, PUBLIC, 0)
+    _prepare(None, PUBLIC, 0, math.inf)
 
 
 def _begin(settings: Settings) -> None:
     """Begin a process of the pool."""
+    die_with_starter()
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -312,17 +390,21 @@ def _begin(settings: Settings) -> None:
     _settings[:] = [settings]
 
 
-def _prepare(lines: Lines | None, key: HashKey, sampled_one_in: int) -> Prepared:
-    """Decode and fingerprint a batch, under an alarm that ends even a parser in C; None only loads the code.
+def _prepare(packed: Packed | None, key: HashKey, sampled_one_in: int, seconds_max: float) -> Prepared:
+    """Decode and fingerprint records, under an alarm that ends even a parser in C; None only loads the code.
 
     The alarm counts this process's own time: on a busy machine a sound batch of pages may take minutes by the clock.
     """
     decoder, fingerprinter = _steps(key, sampled_one_in)
-    if lines is None:
+    if packed is None:
         return Prepared.of([_NONE], fingerprint_documents(fingerprinter, [_NONE]))
-    signal.setitimer(signal.ITIMER_PROF, _settings[0].workers.progress_timeout_ms / 1000)
+    signal.setitimer(signal.ITIMER_PROF, seconds_max)
     try:
-        documents = decoder.decode(lines.records())
-        return Prepared.of(documents, fingerprint_documents(fingerprinter, documents))
+        begin = time.process_time()
+        documents = decoder.decode(packed.records())
+        decoded = time.process_time()
+        fingerprints = fingerprint_documents(fingerprinter, documents)
+        seconds = decoded - begin, time.process_time() - decoded
+        return Prepared.of(documents, fingerprints)._replace(cpu_seconds=seconds)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -94,7 +94,7 @@ class StepsAhead:
         if step in work.pending:
             with stopwatch.step(step):
                 seconds = work.pending[step].result()
-            stopwatch.cpu_seconds[step] += seconds
+            stopwatch.cpu_seconds[step] += seconds + work.elsewhere_seconds.get(step, 0.0)
 
     def leave(self) -> bool:
         """See `Steps`."""

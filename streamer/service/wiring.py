@@ -131,7 +131,7 @@ def build_service(
 
     protected   sets that report what resembles them
     steps       takes the steps `decide` and `route`
-    processes   that decode and fingerprint, over files; None: this one does
+    processes   that decode and fingerprint; None: this one does
     supervised  a supervisor restarts a dead worker while its group waits; otherwise a person does, and no group waits
     """
     recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)

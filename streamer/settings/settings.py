@@ -180,6 +180,8 @@ class Workers(Section):
 
     count: int = Field(1, ge=1, le=64)
     """Worker processes; they share the group and the index."""
+    processes: int = Field(1, ge=1, le=64)
+    """Processes that decode and fingerprint the batches of each worker, in shares; 1: the worker does."""
     progress_timeout_ms: Milliseconds = 60_000
     """A worker without progress for this long is killed and restarted."""
     restart_backoff_ms: Milliseconds = 500

@@ -1,10 +1,8 @@
 """Worker process: builds its clients after the spawn, runs the service, and turns errors into exit codes."""
 
-import ctypes
 import faulthandler
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -23,10 +21,11 @@ from streamer.observe import definitions, metrics
 from streamer.observe.batch_report import BatchReport
 from streamer.observe.definitions import Definition
 from streamer.observe.logs import configure_logging
-from streamer.observe.process_start import end_with_parent
+from streamer.observe.process_start import die_with_starter, end_with_parent
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.protected.sets import open_sets
 from streamer.service.loop import Listener, Loop
+from streamer.service.processes import Processes
 from streamer.service.state import State
 from streamer.service.wiring import build_service, exit_code_of, open_with_scheme
 from streamer.settings.parts import Part
@@ -42,9 +41,6 @@ _TOO_LITTLE_MEMORY = "not enough memory for data or threads: raise the container
 STATISTICS_PERIOD_SECONDS = 5.0
 AUDIT_PERIOD_SECONDS = 60.0
 OWED_PERIOD_SECONDS = 1.0
-
-_PR_SET_PDEATHSIG = 1
-"""Option in prctl(2)."""
 
 
 class MetricsListener(Listener):
@@ -169,15 +165,6 @@ class MetricsListener(Listener):
         self._measures.count(definitions.RESTORE_GAPS, parts)
 
 
-def die_with_starter() -> None:
-    """Let the kernel kill this process once the thread that started it ends (Linux; elsewhere nothing).
-
-    A thread cannot: a parser that never returns may hold the interpreter's lock.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def work(
     settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path, part: Part | None = None
 ) -> None:
@@ -187,7 +174,6 @@ def work(
     """
     configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number, part=part)
     die_with_starter()
-    end_with_parent()
     # A fatal signal leaves the stack on standard error.
     faulthandler.enable()
     # Ctrl-C reaches the whole foreground group; the supervisor turns it into one orderly SIGTERM.
@@ -215,6 +201,10 @@ def _run(settings: Settings, part: Part | None, instance: str, listener: Metrics
     settings = as_in_place(settings)
     with ExitStack() as resources:
         resources.enter_context(compilations(listener.compiling))
+        processes = resources.enter_context(Processes(settings, settings.workers.processes, shared=True))
+        if part in (None, "fingerprint"):
+            processes.start()
+        end_with_parent()
         if part in (None, "decide"):
             index, fingerprinter = open_with_scheme(settings)
             listener.index = resources.enter_context(index)
@@ -223,7 +213,15 @@ def _run(settings: Settings, part: Part | None, instance: str, listener: Metrics
                 listener.transport = transport = KafkaTransport(settings, instance, index.identity)
                 policy, protected = settings.recovery, resources.enter_context(open_sets(settings, fingerprinter))
                 loop = build_service(
-                    settings, transport, index, fingerprinter, listener, policy, task_id=instance, protected=protected
+                    settings,
+                    transport,
+                    index,
+                    fingerprinter,
+                    listener,
+                    policy,
+                    task_id=instance,
+                    processes=processes,
+                    protected=protected,
                 )
             else:
                 deciding, loop = decide_part(settings, instance, index, fingerprinter, listener)
@@ -231,7 +229,7 @@ def _run(settings: Settings, part: Part | None, instance: str, listener: Metrics
         else:
             fingerprinter = scheme_for(settings, key_for(settings, None))
             if part == "fingerprint":
-                listener.transport, loop = fingerprint_part(settings, instance, fingerprinter, listener)
+                listener.transport, loop = fingerprint_part(settings, instance, fingerprinter, listener, processes)
             else:
                 routing, loop = route_part(settings, instance, fingerprinter, listener)
                 listener.transport, listener.waiting = routing.kafka, routing.waiting

@@ -38,7 +38,7 @@ def take(processes: Processes, records: Sequence[Record]) -> list[object]:
         processes.begin([records, *fillers])
         try:
             if (prepared := processes.take(records)) is not None:
-                return shown(*prepared)
+                return shown(prepared.documents, prepared.fingerprints)
         except RecordsSuspected:
             return ["suspected"]
         time.sleep(0.02)

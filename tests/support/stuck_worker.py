@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from streamer.observe.process_start import end_with_parent
-from streamer.workers.worker import die_with_starter
+from streamer.observe.process_start import die_with_starter, end_with_parent
 
 
 def search_for_ever(bound: bool) -> None:

@@ -14,16 +14,22 @@ import orjson
 import pyarrow as arrow
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import parquet
 
+from index import Source
 from streamer.errors import EXIT_INTERRUPTED
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.key import PUBLIC
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import Decoder
+from streamer.records.record import Lost, Record
 from streamer.service.file_job import START_BYTES
+from streamer.service.processes import SHARE_BYTES_MIN, Packed, shares_of
 from streamer.settings.settings import Settings
 from streamer.transports.files.output_folder import OUTPUT_FILES
+from tests.support.examples import examples
 from tests.support.memory_service import SENTENCES
 from tests.support.paths import ROOT
 from tests.support.pooled_batches import records_of, shown
@@ -247,6 +253,42 @@ def test_a_job_that_ends_leaves_no_process_and_goes_on_where_it_ended(
         time.sleep(0.05)
     subprocess.run(command(path, tmp_path / "out", 2), check=True, env=environment(tmp_path))
     assert outputs(tmp_path / "out") == wanted
+
+
+RECORDS_OF_ANY_KIND = st.lists(
+    st.builds(
+        Record,
+        st.sampled_from([Source("one", 0), Source("one", 1), Source("two", 0)]),
+        st.just("pages"),
+        st.integers(0, 2**62),
+        st.none() | st.binary(max_size=9),
+        st.none() | st.binary(max_size=99) | st.just(b"long" * SHARE_BYTES_MIN),
+        st.integers(-1, 2**62),
+        st.just(()),
+        st.none() | st.builds(Lost, st.integers(1, 9), st.text()),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(records=RECORDS_OF_ANY_KIND)
+@examples(60)
+def test_records_of_any_kind_reach_another_process_as_they_are(records: list[Record]) -> None:
+    memory = os.memfd_create("values")
+    assert Packed.of(records, memory).records() == records
+    os.close(memory)
+
+
+@given(records=RECORDS_OF_ANY_KIND, count=st.integers(2, 5))
+@examples(60)
+def test_shares_are_a_batch_in_order_and_none_is_small(records: list[Record], count: int) -> None:
+    shares = shares_of(records, count)
+    assert [record for share in shares for record in share] == records
+    assert 1 <= len(shares) <= count
+    sizes = [sum(len(record.value or b"") for record in share) for share in shares]
+    longest = max(len(record.value or b"") for record in records)
+    assert len(shares) == 1 or max(sizes) <= sum(sizes) / len(shares) + longest * len(shares)
 
 
 @pytest.mark.rest
