@@ -26,14 +26,14 @@ from bench.conditions import machine
 from bench.throughput import settings_for, show, values_of
 from index import Source
 from streamer.fingerprint.documents import fingerprint_documents
-from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.key import PUBLIC
 from streamer.fingerprint.scheme import scheme_for
 from streamer.observe.logs import configure_logging
-from streamer.records.decode import DeadLetter, Decoder, Document
+from streamer.records.decode import Decoder
 from streamer.records.record import Record
 from streamer.service import file_job, index_steps
-from streamer.service.processes import Lines, Prepared, Processes
+from streamer.service.pipeline import PreparedElsewhere
+from streamer.service.processes import Packed, Prepared, Processes, whole
 from streamer.settings.settings import Settings
 from streamer.transports.files import output_folder, transport
 from streamer.transports.files.line_reader import LineReader
@@ -41,7 +41,7 @@ from streamer.transports.files.line_reader import LineReader
 PARTS = {
     "read and cut lines": [(LineReader, "lines"), (LineReader, "lines_at_hand")],
     "make records": [(transport, "records_of"), (transport, "_batch")],
-    "send": [(Lines, "of"), (pickle, "dumps")],
+    "send": [(Packed, "of"), (pickle, "dumps")],
     "receive": [(Processes, "take")],
     "decide": [(index_steps.ByIndex, "decide")],
     "route": [(index_steps.ByIndex, "route")],
@@ -67,12 +67,11 @@ class Ready(Processes):
             if records[0].offset >= self._sent:
                 self._sent = records[-1].offset + 1
                 memory = os.memfd_create("batch")
-                pickle.dumps(Lines.of(records, memory))
+                pickle.dumps(Packed.of(records, memory))
                 os.close(memory)
 
-    def take(self, _records: Sequence[Record]) -> tuple[list[Document | DeadLetter], Fingerprints]:
-        received: Prepared = pickle.loads(next(self._prepared))
-        return received.documents(), received.fingerprints
+    def take(self, _records: Sequence[Record]) -> PreparedElsewhere:
+        return whole([pickle.loads(next(self._prepared))])
 
 
 class Clock(threading.local):

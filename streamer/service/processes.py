@@ -194,6 +194,22 @@ class Prepared(NamedTuple):
 _NONE = Document("", "")
 
 
+def whole(shares: Sequence[Prepared]) -> PreparedElsewhere:
+    """A batch from its shares, in order.
+
+    >>> from streamer.fingerprint.scheme import scheme_for
+    >>> shares = [[Document(name, "one text")] for name in ("a", "b")]
+    >>> found = whole([Prepared.of(share, fingerprint_documents(scheme_for(Settings()), share)) for share in shares])
+    >>> [document.id for document in found.documents], len(found.fingerprints)
+    (['a', 'b'], 2)
+    """
+    return PreparedElsewhere(
+        [document for share in shares for document in share.documents()],
+        joined([share.fingerprints for share in shares]),
+        {step: sum(share.cpu_seconds[number] for share in shares) for number, step in enumerate(PURE_STEPS)},
+    )
+
+
 class Processes(AbstractContextManager["Processes"]):
     """Processes for the batches of a file job, or of a service.
 
@@ -346,14 +362,9 @@ class _Begun(NamedTuple):
         """The batch, prepared; its values leave the memory."""
         try:
             wait(self.futures)
-            shares = [future.result() for future in self.futures]
+            return whole([future.result() for future in self.futures])
         finally:
             self.close()
-        return PreparedElsewhere(
-            [document for share in shares for document in share.documents()],
-            joined([share.fingerprints for share in shares]),
-            {step: sum(share.cpu_seconds[number] for share in shares) for number, step in enumerate(PURE_STEPS)},
-        )
 
     def close(self) -> None:
         """Free the memory of values. A process that still reads them fails."""
