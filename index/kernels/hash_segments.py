@@ -407,6 +407,7 @@ def _checked_number(address: Any, place: Any, checked: Any) -> Any:
 def candidates(
     hashes: npt.NDArray[np.uint64],
     probes: Probes,
+    probe_of: npt.NDArray[np.int64],
     lowest: npt.NDArray[np.uint64],
     begins: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
@@ -419,8 +420,9 @@ def candidates(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int, int]:
     """Entries that each row's probes name, by its hashes, uint64 [n, tables], once for each probe.
 
-    lowest        uint64 [n, 2 k], least hash that a probe names, in either level
-    begins, ends  int64 [n, 2 k] each, segments that may hold it
+    probe_of      int64 [c], the probe of each column
+    lowest        uint64 [n, c], least hash that a probe names, in one level of its table
+    begins, ends  int64 [n, c] each, segments that may hold it
     addresses     uint64 [segments], those that passed `first_unsound`
     order         int64, places in `begins` in look-up order
     turn          first place in `order`
@@ -442,7 +444,7 @@ def candidates(
         for which in some:
             _prefetch_rests(addresses[all_begins[which]], lows[which])
         for place, which in enumerate(some):
-            row, probe, met = which // columns, which % columns >> 1, 0
+            row, probe, met = which // columns, probe_of[which % columns], 0
             own, near = hashes[row, probes.tables[probe]], probes.near[probe]
             for segment in range(all_begins[which], all_ends[which]):
                 address, checked = addresses[segment], np.int64(-1)

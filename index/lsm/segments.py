@@ -20,6 +20,8 @@ from index.storage.layout import Table
 from index.storage.segments.compaction_state import HASH_KEY, CompactionState, Level
 from index.storage.store import Transaction
 
+_SEARCHED = np.array([Level.FIRST, Level.LAST])
+
 
 class Segments:
     """All segments in a table of the file as of the last commit.
@@ -113,21 +115,24 @@ class Segments:
         addresses = self.take_over(transaction)
         if not len(addresses) or not len(hashes):
             return
-        # Probe by probe, each nearly in entry order; both levels. Short keys are sorted in a fifth of the time.
-        columns = np.arange(2 * len(probes.tables))
+        # Probe by probe, each nearly in entry order. Short keys are sorted in a fifth of the time.
         lowest = (hashes[:, probes.tables] ^ probes.flips) & ~probes.free
         firsts = (lowest >> np.uint64(64 - BLOCK_BITS)).astype(np.uint16)
-        order = (np.argsort(firsts, axis=0, kind="stable").repeat(2, axis=1) * len(columns) + columns).T.reshape(-1)
-        lowest = lowest.repeat(2, axis=1)
+        rows = np.argsort(firsts, axis=0, kind="stable")
+        # A column is a probe in one level of its table. A loaded index has an empty first level.
+        levels = (probes.tables[:, None] * len(Level) + _SEARCHED).reshape(-1)
+        held = np.flatnonzero(self.edges[levels] < self.edges[levels + 1])
+        levels, probe_of = levels[held], held // len(_SEARCHED)
+        order = (rows.take(probe_of, axis=1) * len(held) + np.arange(len(held))).T.reshape(-1)
+        lowest = lowest.take(probe_of, axis=1)
         begins, ends = np.zeros(lowest.shape, np.int64), np.zeros(lowest.shape, np.int64)
-        levels = probes.tables[columns // 2] * len(Level) + columns % 2
         hash_segments.fill_spans(levels, lowest, lowest | probes.free, order, self.edges, self.bounds, begins, ends)
         order = order[(begins < ends).reshape(-1)[order]]
         self.require_sound(transaction, begins, ends, addresses)
         turn, passed = 0, 0
         while turn < len(order):
             rows, numbers, turn, passed, unsound = hash_segments.candidates(
-                hashes, probes, lowest, begins, ends, addresses, order, turn, passed, memtable.HITS_MAX, limit
+                hashes, probes, probe_of, lowest, begins, ends, addresses, order, turn, passed, memtable.HITS_MAX, limit
             )
             self._require(transaction, unsound)
             by_row = np.lexsort((numbers, rows))

@@ -97,6 +97,7 @@ def in_segments(
     addresses = np.array([np.frombuffer(value, np.uint8).__array_interface__["data"][0] for value in values], np.uint64)
     bounds = np.array([unpack_hash_segment(value)[0, 0] for value in values], np.uint64)
     lowest = ((hashes[:, probes.tables] ^ probes.flips) & ~probes.free).repeat(2, axis=1)
+    probe_of = np.arange(lowest.shape[1]) // 2
     begins, ends = np.zeros(lowest.shape, np.int64), np.zeros(lowest.shape, np.int64)
     of_tables = probes.tables.repeat(2) * 3 + np.arange(lowest.shape[1]) % 2
     order = np.concatenate([np.argsort(lowest[:, at]) * lowest.shape[1] + at for at in range(lowest.shape[1])])
@@ -106,7 +107,7 @@ def in_segments(
     found, turn, passed = [], 0, 0
     while turn < len(order):
         rows, numbers, turn, passed, unsound = hash_segments.candidates(
-            hashes, probes, lowest, begins, ends, addresses, order, turn, passed, 50, EVERYTHING
+            hashes, probes, probe_of, lowest, begins, ends, addresses, order, turn, passed, 50, EVERYTHING
         )
         assert unsound < 0
         found += zip(rows.tolist(), numbers.tolist(), strict=True)

@@ -53,6 +53,7 @@ def found_in(
         rows, numbers, turn, passed, changed = hash_segments.candidates(
             hashes[:, None].copy(),
             IdShape().probes(0),
+            np.zeros(1, np.int64),
             hashes[:, None].copy(),
             begins,
             ends,
