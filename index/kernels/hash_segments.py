@@ -425,8 +425,7 @@ def candidates(
     begins, ends  int64 [n, c] each, segments that may hold it
     addresses     uint64 [segments], those that passed `first_unsound`
     order         int64, places in `begins` in look-up order
-    turn          first place in `order`
-    passed        entries for the first place that an earlier call returned
+    turn, passed  first place in `order`, and its entries that an earlier call returned
     limit         highest numbers per hash to return from each segment, if a probe names one hash
 
     Returns rows int64 [m] and numbers uint64 [m], at most `hits_max`; the turn and passed to go on at; and a segment
