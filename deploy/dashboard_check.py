@@ -275,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ExitStack() as stack:
             target = options.target
             if target is None:
-                target = stack.enter_context(fed_service("audit.one_in=4"))
+                target = stack.enter_context(fed_service("audit.one_in=4", protected=True))
             url = stack.enter_context(running_prometheus(prometheus, target))
             answers = answers_with_patience(url, [*queries, *rule_queries(url)], options.patience_seconds)
     except (CheckFailed, LocalKafkaError, ServiceFailed) as error:

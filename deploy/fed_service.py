@@ -8,9 +8,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import orjson
@@ -23,6 +23,7 @@ from streamer.transports.kafka.topics import create_topics, produce
 
 START_TIMEOUT_SECONDS = 60
 DOCUMENTS_EACH_TIME = 200
+DOCUMENTS_PROTECTED = 20
 PAGES_EACH_TIME = 2
 PERIOD_SECONDS = 0.5
 
@@ -32,14 +33,18 @@ class ServiceFailed(Exception):
 
 
 @contextmanager
-def fed_service(*overrides: str) -> Iterator[str]:
-    """Run `streamer run` with these settings and a steady input; yields its address, host:port."""
+def fed_service(*overrides: str, protected: bool = False) -> Iterator[str]:
+    """Run `streamer run` with these settings and a steady input; yields its address, host:port.
+
+    protected  whether a protected set holds some of the documents
+    """
     with tempfile.TemporaryDirectory(prefix="fed-service-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         with LocalKafka(directory / "kafka") as broker:
             port = _free_port()
             chosen_settings = [
                 *overrides,
+                *([f"index.protected={_protected_set(directory, overrides)}"] if protected else []),
                 f"kafka.bootstrap_servers={broker.bootstrap_servers}",
                 f"index.directory={directory / 'index'}",
                 f"observe.port={port}",
@@ -62,6 +67,18 @@ def fed_service(*overrides: str) -> Iterator[str]:
                     feeder.join()
                 service.terminate()
                 service.wait()
+
+
+def _protected_set(directory: Path, overrides: Sequence[str]) -> Path:
+    """A set of some of the news that will come, so that its matches are counted."""
+    news, folder = directory / "news.jsonl", directory / "evaluation"
+    news.write_bytes(b"\n".join(islice(documents(DOCUMENTS_EACH_TIME), DOCUMENTS_PROTECTED)) + b"\n")
+    chosen = [part for override in overrides for part in ("--set", override)]
+    command = [sys.executable, "-m", "streamer", *chosen, "protect", str(news), "--out", str(folder)]
+    made = subprocess.run([*command, "--index", str(directory / "index")], capture_output=True, check=False)
+    if made.returncode:
+        raise ServiceFailed(f"the protected set was not made:\n{made.stderr.decode()[-2_000:]}")
+    return folder
 
 
 def _feed(settings: Settings, enough: threading.Event) -> None:
