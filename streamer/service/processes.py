@@ -55,7 +55,6 @@ log = structlog.get_logger(__name__)
 BATCHES_MIN = 4
 """Batches ahead from which processes pay: to start them takes as long as a few batches."""
 
-
 SHARE_BYTES_MIN = 2**16
 """Values in a share of a batch, on average: fewer are fingerprinted sooner than a process answers."""
 
@@ -272,7 +271,7 @@ class Processes(AbstractContextManager["Processes"]):
             self._suspected -= 1
             batches = batches[:1]
         for records in batches:
-            if id(records) not in self._begun and len(shares := self._shares(records)) > self._shared:
+            if id(records) not in self._begun and (shares := self._shares(records)):
                 self._begun[id(records)] = self._submit(records, shares)
 
     def take(self, records: Sequence[Record]) -> PreparedElsewhere | None:
@@ -330,7 +329,11 @@ class Processes(AbstractContextManager["Processes"]):
         return self._count > 1 and (self._shared or len(batches) >= BATCHES_MIN)
 
     def _shares(self, records: Sequence[Record]) -> list[Sequence[Record]]:
-        return shares_of(records, self._count) if self._shared else [records]
+        """What processes prepare of a batch; nothing if the worker is as fast."""
+        if not self._shared:
+            return [records]
+        shares = shares_of(records, self._count)
+        return shares if len(shares) > 1 else []
 
     def _submit(self, records: Sequence[Record], shares: Sequence[Sequence[Record]]) -> "_Begun":
         memories = [os.memfd_create("share") for _ in shares]

@@ -204,6 +204,7 @@ def _run(settings: Settings, part: Part | None, instance: str, listener: Metrics
         processes = resources.enter_context(Processes(settings, settings.workers.processes, shared=True))
         if part in (None, "fingerprint"):
             processes.start()
+        # Only now: it begins a thread, which no copy of this process may have.
         end_with_parent()
         if part in (None, "decide"):
             index, fingerprinter = open_with_scheme(settings)

@@ -282,13 +282,15 @@ def test_records_of_any_kind_reach_another_process_as_they_are(records: list[Rec
 
 @given(records=RECORDS_OF_ANY_KIND, count=st.integers(2, 5))
 @examples(60)
-def test_shares_are_a_batch_in_order_and_none_is_small(records: list[Record], count: int) -> None:
+def test_shares_are_a_batch_in_order_with_about_as_many_bytes_each(records: list[Record], count: int) -> None:
     shares = shares_of(records, count)
     assert [record for share in shares for record in share] == records
     assert 1 <= len(shares) <= count
     sizes = [sum(len(record.value or b"") for record in share) for share in shares]
     longest = max(len(record.value or b"") for record in records)
-    assert len(shares) == 1 or max(sizes) <= sum(sizes) / len(shares) + longest * len(shares)
+    wanted = max(1, min(count, sum(sizes) // SHARE_BYTES_MIN))
+    assert len(shares) <= wanted
+    assert max(sizes) <= sum(sizes) / wanted + longest
 
 
 @pytest.mark.rest
