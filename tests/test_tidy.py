@@ -21,7 +21,7 @@ FOLDER_MODULES_MAX = 18
 CODE_LINES_MAX = {
     "index": 906,
     "index/dataflow": 2180,
-    "index/decide": 1428,
+    "index/decide": 1432,
     "index/frames": 182,
     "index/kernels": 2030,
     "index/lsm": 906,
@@ -32,7 +32,7 @@ CODE_LINES_MAX = {
     "index/versions": 234,
     "streamer": 267,
     "streamer/ask": 830,
-    "streamer/audit": 474,
+    "streamer/audit": 517,
     "streamer/clusters": 300,
     "streamer/cli": 1920,
     "streamer/delivered": 154,
@@ -47,7 +47,7 @@ CODE_LINES_MAX = {
     "streamer/observe": 1159,
     "streamer/parts": 1356,
     "streamer/protected": 225,
-    "streamer/records": 1726,
+    "streamer/records": 1727,
     "streamer/service": 2278,
     "streamer/settings": 915,
     "streamer/text": 1912,
@@ -58,7 +58,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 55_845, "bench": 7_720, "deploy": 4_100}
+OTHER_CODE_LINES_MAX = {"tests": 55_900, "bench": 7_720, "deploy": 4_100}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

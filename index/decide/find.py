@@ -99,12 +99,16 @@ def standings(session: ReadSession, asked: Sequence[int]) -> list[EntryState]:
 def states_at(session: ReadSession, positions: Sequence[Position]) -> list[EntryState | None]:
     """Implementation of `Index.states_at`."""
     states: list[EntryState | None] = [None] * len(positions)
+    entered: list[int] = []
+    numbers: list[int] = []
     for batch, rows, places in journal.at_positions(session.transaction, positions, session.words):
-        numbers = batch.first_number + np.searchsorted(batch.entered(), rows)
-        entered = batch.rows["filing"][rows] != Filing.NOTHING
-        found = zip(places.tolist(), entered.tolist(), standings(session, numbers.tolist()), strict=True)
-        for place, has_entered, state in found:
-            states[place] = state if has_entered else EntryState.COUNTS
+        have_entered = batch.rows["filing"][rows] != Filing.NOTHING
+        for place in places[~have_entered].tolist():
+            states[place] = EntryState.COUNTS
+        entered += places[have_entered].tolist()
+        numbers += (batch.first_number + np.searchsorted(batch.entered(), rows[have_entered])).tolist()
+    for place, state in zip(entered, standings(session, numbers), strict=True):
+        states[place] = state
     return states
 
 

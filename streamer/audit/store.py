@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
+from streamer.audit.features import overlaps, packed, unpacked
 from streamer.fingerprint.hashing import present
 
 log = structlog.get_logger(__name__)
@@ -35,19 +36,29 @@ Counting = Callable[[Sequence[str]], Sequence[bool]]
 _BUSY_SECONDS = 5.0
 _EVICTED_SHARE = 16
 _WAITING_MAX = 1_000
-_LOW_BITS_MASK = np.uint32(0xFFFF)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS sample (
+_SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS sample (
     number INTEGER PRIMARY KEY, place TEXT NOT NULL UNIQUE, position TEXT NOT NULL, id TEXT NOT NULL, host TEXT NOT NULL,
     least BLOB NOT NULL, seconds REAL NOT NULL, dropped INTEGER NOT NULL, named INTEGER NOT NULL, kept INTEGER NOT NULL,
     kept_similarity REAL NOT NULL, kept_place TEXT NOT NULL, near_similarity REAL NOT NULL, original_similarity REAL,
     new_share REAL, nearer_chance REAL NOT NULL, copy_of TEXT NOT NULL, features BLOB NOT NULL,
     one_in INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX IF NOT EXISTS by_least ON sample (least);
-"""
+)""",
+    "DROP INDEX IF EXISTS by_least",
+    "CREATE INDEX IF NOT EXISTS by_group ON sample (least, kept)",
+)
+
+_SCHEMA_VERSION = 1
+"""Earlier builds left it 0."""
+
+_EARLIER = (
+    "SELECT a.place, a.kept, a.least, a.features, b.features FROM sample a LEFT JOIN sample b ON b.place = a.copy_of "
+    "WHERE (a.copy_of = '' OR b.features NOT NULL) AND "
+)
+_ORIGINAL = _EARLIER + "a.place = ?"
+_GROUP = _EARLIER + "a.least = ? AND a.place <> ? ORDER BY a.kept DESC, a.number DESC LIMIT ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +156,13 @@ class AuditStore:
             return
         try:
             with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
-                connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;" + _SCHEMA)
+                connection.execute("PRAGMA synchronous = OFF")
+                is_present = connection.execute("PRAGMA user_version").fetchone() == (_SCHEMA_VERSION,)
+                if not is_present:
+                    connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("BEGIN IMMEDIATE")
-                _know_rates(connection)
+                if not is_present:
+                    _make_present(connection)
                 standing = [_add(connection, document, at_seconds) for document, at_seconds in self._waiting]
                 _correct_kept(connection, standing, self._counting)
                 _evict(connection, self._bytes_max)
@@ -187,10 +202,13 @@ def _knows_rates(connection: sqlite3.Connection) -> bool:
     return any(column[1] == "one_in" for column in connection.execute("PRAGMA table_info(sample)"))
 
 
-def _know_rates(connection: sqlite3.Connection) -> None:
-    """Let a sample that an earlier build began hold rates."""
+def _make_present(connection: sqlite3.Connection) -> None:
+    """Give a new file, or one that an earlier build began, the present schema; another process may do so too."""
+    for statement in _SCHEMA:
+        connection.execute(statement)
     if not _knows_rates(connection):
         connection.execute("ALTER TABLE sample ADD COLUMN one_in INTEGER NOT NULL DEFAULT 0")
+    connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
 
 def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> list[tuple[str, float, str]]:
@@ -201,54 +219,42 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> l
     if connection.execute("SELECT 1 FROM sample WHERE place = ?", (document.place,)).fetchone():
         return []
     own, least = document.features, document.least.to_bytes(8, "big")
-    group = connection.execute(
-        "SELECT a.place, a.kept, a.least, a.features, b.features FROM sample a LEFT JOIN sample b ON b.place = a.copy_of "
-        "WHERE (a.least = ? OR a.place = ?) AND (a.copy_of = '' OR b.features NOT NULL) "
-        "ORDER BY a.place = ? DESC, a.kept DESC, a.number DESC LIMIT ?",
-        (least, document.original, document.original, COMPARED_MAX),
-    ).fetchall()
-    theirs = [_features(features, base) for *_, features, base in group]
-    counts = _common(own, theirs)
-    similarities = counts / (len(own) + np.array([len(each) for each in theirs]) - counts)
+    group = [
+        *(connection.execute(_ORIGINAL, (document.original,)) if document.original else ()),
+        *connection.execute(_GROUP, (least, document.original, COMPARED_MAX)),
+    ][:COMPARED_MAX]
+    places, kept, leasts, stored, bases = zip(*group, strict=True) if group else ((),) * 5
+    shared, sizes = overlaps(own, stored, bases)
+    similarities = shared / (len(own) + sizes - shared)
     # An original of another group is there for its verdict alone: it would favour what was found.
-    alike = np.array([each[2] == least for each in group], np.bool_)
+    alike = np.array([each == least for each in leasts], np.bool_)
+    findable = np.flatnonzero(alike & np.array(kept, np.bool_))
+    nearest = findable[np.argsort(-similarities[findable], kind="stable")]
     standing = [
-        (document.place, float(similarities[row]), group[row][0])
-        for row in np.argsort(-similarities, kind="stable").tolist()
-        if alike[row] and group[row][1]
+        (document.place, similarity, places[row])
+        for row, similarity in zip(nearest.tolist(), similarities[nearest].tolist(), strict=True)
     ]
-    original, new_share, nearer_chance, copy_of = None, None, 1.0, ""
-    if document.dropped and group and group[0][0] == document.original:
-        original, new_share = float(similarities[0]), float(1 - counts[0] / len(own))
-        nearer = alike & (similarities > original)
-        if nearer.any():
+    original, new_share, nearer_chance, copied = None, None, 1.0, None
+    if document.dropped and group and places[0] == document.original:
+        original, new_share = float(similarities[0]), float(1 - shared[0] / len(own))
+        nearer = np.flatnonzero(alike & (similarities > original)).tolist()
+        if nearer:
             # In the original's group the least feature is one that it has too.
-            shared = own[present(own, theirs[0])]
-            others = np.concatenate([theirs[row] for row in np.flatnonzero(nearer)])
-            nearer_chance = float(np.isin(shared, others).mean() if alike[0] else similarities[nearer].max())
+            common = own[present(own, unpacked(stored[0], bases[0]))]
+            others = np.concatenate([unpacked(stored[row], bases[row]) for row in nearer])
+            nearer_chance = float(present(common, np.sort(others)).mean() if alike[0] else similarities[nearer].max())
         # The difference to a copy would need that copy's original too.
-        copy_of = document.original if original >= COPY_MIN and group[0][-1] is None else ""
+        copied = unpacked(stored[0], None) if original >= COPY_MIN and bases[0] is None else None
     if document.replaces:
         connection.execute("UPDATE sample SET kept = 0 WHERE place = ?", (document.original,))
     columns = (
         *(None, document.place, document.position, document.id, document.host, least, seconds),
         *(document.dropped, document.named, not document.dropped, *(standing or [("", 0.0, "")])[0][1:]),
         *(similarities[alike].max(initial=0.0), original, new_share, nearer_chance),
-        *(copy_of, (np.setxor1d(own, theirs[0], assume_unique=True) if copy_of else own).tobytes(), document.one_in),
+        *("" if copied is None else document.original, packed(own, copied), document.one_in),
     )
     connection.execute(f"INSERT INTO sample VALUES ({', '.join('?' * len(columns))})", columns)
     return standing
-
-
-def _common(own: npt.NDArray[np.uint32], theirs: Sequence[npt.NDArray[np.uint32]]) -> npt.NDArray[np.int64]:
-    """Number of own features that each other document has too: int64 [others]. Features are hashes, and own ones ascend."""
-    everything = np.concatenate([own[:0], *theirs])
-    # Most features are in no other document, and their low bits say so at once.
-    low_bits = np.zeros(_LOW_BITS_MASK + 1, np.bool_)
-    low_bits[own & _LOW_BITS_MASK] = True
-    places = np.flatnonzero(low_bits[everything & _LOW_BITS_MASK])
-    places = places[present(everything[places], own)]
-    return np.diff(np.searchsorted(places, np.cumsum([0, *map(len, theirs)])))
 
 
 def _correct_kept(
@@ -262,12 +268,6 @@ def _correct_kept(
         connection.execute(
             "UPDATE sample SET kept_similarity = ?, kept_place = ? WHERE place = ?", (*others[0][1:], kept[0][0])
         )
-
-
-def _features(stored: bytes, base: bytes | None) -> npt.NDArray[np.uint32]:
-    """A document's features, ascending: those stored, or what differs between them and its original's."""
-    features = np.frombuffer(stored, np.uint32)
-    return features if base is None else np.setxor1d(features, np.frombuffer(base, np.uint32), assume_unique=True)
 
 
 def _evict(connection: sqlite3.Connection, bytes_max: int) -> None:

@@ -71,7 +71,7 @@ def test_an_index_above_base_sets_decides_as_one_index_that_had_admitted_them_fi
     options: dict[str, Any] = {"sizes": SIZES, "recrawl": UPDATES, "longer": longer}
     edge = int(generator.integers(1, count))
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepare, "ROWS_AT_ONCE", data.draw(st.sampled_from([7, 2_048])))
+        patch.setattr(prepare, "ROWS_AT_ONCE", data.draw(st.sampled_from([7, 4_096])))
         folder = Path(name)
         with opened(folder / "one", parameters, **options) as one:
             with opened(folder / "base", parameters, **options) as base:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
 
 import xxhash
@@ -44,6 +45,8 @@ BLANK = "blank line"
 """Kind of lines that are no records, in `left_out`: spaces, or the zeros that a crash leaves in a file."""
 
 _BLANKS = b" \t\r\n\v\f\0"
+_BLANK_BEGINS = frozenset({b"", *(bytes([blank]) for blank in _BLANKS)})
+_BEGIN = itemgetter(slice(1))
 
 _PLACE = struct.Struct("<QQ")
 _NO_PLACE = 2**64 - 1
@@ -165,7 +168,7 @@ class LineReader:
         self.count += len(taken)
         if taken:
             self._taken_bytes += sizes + len(taken)
-            self._blank_lines += sum(map(is_blank, taken))
+            self._blank_lines += sum(map(is_blank, taken)) if _may_have_blanks(taken) else 0
             if not self._proof:
                 self._digest.update(b"\n".join(taken))
                 self._digest.update(b"\n")
@@ -413,13 +416,17 @@ def is_blank(line: bytes) -> bool:
     return line[:1] in _BLANKS and not line.strip(_BLANKS)
 
 
+def _may_have_blanks(lines: Sequence[bytes]) -> bool:
+    """Whether any line begins as a blank one does. To ask `is_blank` of each costs as much as to make its record."""
+    return not _BLANK_BEGINS.isdisjoint(map(_BEGIN, lines))
+
+
 def records_of(source: Source, name: str, begin: int, lines: Sequence[bytes]) -> list[Record]:
     """Records of an input's lines from offset `begin` on. Blank lines are none, and leave gaps."""
-    return [
-        Record(source, name, offset, None, line, NO_TIMESTAMP_MS)
-        for offset, line in enumerate(lines, start=begin)
-        if not is_blank(line)
+    records = [
+        Record(source, name, offset, None, line, NO_TIMESTAMP_MS) for offset, line in enumerate(lines, start=begin)
     ]
+    return [record for record in records if not is_blank(record.value or b"")] if _may_have_blanks(lines) else records
 
 
 def lines(

@@ -247,4 +247,4 @@ def _unreadable(contradicts: str) -> OutputHeaders:
 def _verdict(record: Record) -> bytes:
     named = {name: (value or b"").decode(errors="surrogateescape") for name, value in record.headers}
     decision = Decision(Verdict.GIVEN_BACK, "", named.get(route.ID), original_id=named.get(route.ORIGINAL_ID))
-    return route.verdict_line(Outgoing(Destination.UNIQUE, record, (), decision))
+    return route.verdict_lines([Outgoing(Destination.UNIQUE, record, (), decision)]).removesuffix(b"\n")

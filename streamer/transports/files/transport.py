@@ -29,7 +29,7 @@ from pathlib import Path
 from index import Applied, Source
 from streamer.errors import InputChanged, InputLost, InputsUnread, InputUnreadable, RecoveryRefused, SettingsError
 from streamer.records.record import Batch, Destination, Feed, Outgoing, Record
-from streamer.records.route import verdict_line
+from streamer.records.route import verdict_lines
 from streamer.settings.settings import Batching
 from streamer.transports.files import output_folder
 from streamer.transports.files.line_reader import BLANK, STANDARD_INPUT, LineReader, proven, records_of
@@ -255,7 +255,7 @@ class FileTransport(Transport):
         for each in outgoing:
             lines[each.destination].append(each.record.value or b"")
         contents = {f"{name}.jsonl": b"\n".join([*values, b""]) for name, values in lines.items() if values}
-        contents[output_folder.VERDICTS] = b"\n".join([*map(verdict_line, decided), b""])
+        contents[output_folder.VERDICTS] = verdict_lines(decided)
         decisions = Counter((each.decision.verdict, each.decision.reason) for each in decided if each.decision)
         outcomes: Counter[str] = Counter()
         for (verdict, reason), count in decisions.items():

@@ -23,7 +23,7 @@ from streamer.records.route import (
     restored_as,
     restoring_outputs,
     restoring_verdict,
-    verdict_line,
+    verdict_lines,
 )
 from tests.support.examples import examples
 from tests.support.paths import DOCS
@@ -66,6 +66,12 @@ def decided(
         candidates=np.array([0], dtype=np.int64),
         ratios=np.array([ratio], dtype=np.uint16),
     )
+
+
+def verdict_line(outgoing: Outgoing) -> bytes:
+    line = verdict_lines([outgoing])
+    assert line.endswith(b"\n")
+    return line[:-1]
 
 
 DUPLICATE = decided(Verdict.DUPLICATE, distance=2, original_id="d1", original=ORIGINAL)
@@ -514,6 +520,16 @@ def test_a_verdict_line_holds_exactly_these_keys() -> None:
         "distance": 2,
         "reason": "similar",
     }
+
+
+@given(
+    st.lists(st.text() | st.sampled_from(['},{"source":', '"},{"source":', '\\"},{"source":"', "caf\udce9", "a\nb"]))
+)
+def test_each_verdict_has_a_line_of_its_own_whatever_its_texts_are(texts: list[str]) -> None:
+    kept = [sent(explained(decided(Verdict.UNIQUE)), record(topic=text)) for text in texts]
+    by_itself = [verdict_lines([each]) for each in kept]
+    assert all(line.index(b"\n") == len(line) - 1 for line in by_itself)
+    assert verdict_lines(kept) == b"".join(by_itself)
 
 
 def test_a_verdict_line_of_what_has_no_original_says_null() -> None:
