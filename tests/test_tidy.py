@@ -80,6 +80,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.handshake",
         "streamer.transports.kafka.kafka_python.continuity",
         "streamer.transports.kafka.kafka_python.filling",
+        "streamer.transports.kafka.kafka_python.key_hashes",
         "streamer.transports.kafka.kafka_python.reader",
         "streamer.transports.kafka.kafka_python.producer",
         "streamer.transports.kafka.output_log",

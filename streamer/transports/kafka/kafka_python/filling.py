@@ -11,13 +11,12 @@ future of each.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import IllegalStateError, KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
-from kafka.partitioner.default import murmur2
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.producer.producer_batch import ProducerBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -25,6 +24,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from streamer.records.record import Headers, Record
 from streamer.transports.kafka.client import Send
+from streamer.transports.kafka.kafka_python.key_hashes import key_hashes
 
 _FORMAT = 2
 _OVERHEAD_BYTES = DefaultRecordBatchBuilder.HEADER_STRUCT.size + DefaultRecordBatchBuilder.MAX_RECORD_OVERHEAD
@@ -109,14 +109,19 @@ class Filling:
         self._partitions: dict[str, list[TopicPartition]] = {}
         self._filled: list[Filled] = []
 
-    def fill(self, sends: Iterable[Send]) -> list[Filled]:
+    def fill(self, sends: Sequence[Send]) -> list[Filled]:
         """Hand all records over, to be sent by the next `flush`. Returns the batches with them.
 
         Raises KafkaError and ValueError, as `KafkaProducer.send`.
         """
+        keys = [send.record.key for send in sends if send.partition is None and send.record.key is not None]
+        hashes = iter(key_hashes(keys).tolist())
         for topic, record, headers, partition in sends:
             is_free = partition is None and record.key is None
-            at = self._free(topic) if is_free else self._chosen(topic, record.key, partition)
+            if is_free:
+                at = self._free(topic)
+            else:
+                at = self._by_hash(topic, next(hashes)) if partition is None else self._by_number(topic, partition)
             if self._has_taken(at, record, headers):
                 continue
             if is_free:
@@ -163,12 +168,13 @@ class Filling:
             at = self._sticky[topic] = TopicPartition(topic, number)
         return at
 
-    def _chosen(self, topic: str, key: bytes | None, partition: int | None) -> TopicPartition:
+    def _by_hash(self, topic: str, key_hash: int) -> TopicPartition:
         places = self._partitions_of(topic)
-        if partition is None:
-            return places[(murmur2(key) & 0x7FFFFFFF) % len(places)]
+        return places[(key_hash & 0x7FFFFFFF) % len(places)]
+
+    def _by_number(self, topic: str, partition: int) -> TopicPartition:
         try:
-            return next(at for at in places if at.partition == partition)
+            return next(at for at in self._partitions_of(topic) if at.partition == partition)
         except StopIteration:
             raise ValueError(f"topic {topic!r} has no partition {partition}") from None
 
