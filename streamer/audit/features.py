@@ -5,13 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from streamer.fingerprint.hashing import present
+from streamer.fingerprint import overlap_kernels
 
 Features = npt.NDArray[np.uint32]
 """A document's features: hashes, uint32 [n], ascending."""
-
-_LOW_BITS_MASK = np.uint32(0xFFFF)
-_KEY_BITS = np.uint64(32)
 
 
 def packed(features: Features, base: Features | None) -> bytes:
@@ -30,10 +27,8 @@ def unpacked(stored: bytes, base: bytes | None) -> Features:
     return features if base is None else np.setxor1d(features, np.frombuffer(base, np.uint32), assume_unique=True)
 
 
-def overlaps(
-    own: Features, stored: Sequence[bytes], bases: Sequence[bytes | None]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """How many features others share with a document, and how many they have: int64 [others] twice.
+def overlaps(own: Features, stored: Sequence[bytes], bases: Sequence[bytes | None]) -> npt.NDArray[np.int64]:
+    """How many features others share with a document, and how many they have: int64 [2, others].
 
     stored, bases  as for `unpacked`, by other document
 
@@ -42,32 +37,9 @@ def overlaps(
     >>> shared.tolist(), sizes.tolist()
     ([1, 2], [3, 2])
     """
-    distinct = list(dict.fromkeys(base for base in bases if base is not None))
-    values, bounds = _joined([*stored, *distinct])
-    # Most features are in no other document, and their low bits say so at once.
-    low_bits = np.zeros(_LOW_BITS_MASK + 1, np.bool_)
-    low_bits[own & _LOW_BITS_MASK] = True
-    places = np.flatnonzero(low_bits.take(values & _LOW_BITS_MASK))
-    shared = np.diff(np.searchsorted(places[present(values[places], own)], bounds))
-    sizes, count = np.diff(bounds), len(stored)
-    if not distinct:
-        return shared, sizes
-    rows = np.array([row for row, base in enumerate(bases) if base is not None])
-    numbers = np.array([distinct.index(bases[row]) for row in rows])
-    # A value is what the document has and its base lacks, or the other way round.
-    differences, _ = _joined([stored[row] for row in rows])
-    owners = np.repeat(np.arange(len(rows)), sizes[rows])
-    base_keys = (
-        np.repeat(np.arange(len(distinct), dtype=np.uint64), sizes[count:]) << _KEY_BITS | values[bounds[count] :]
-    )
-    lost = present(numbers.astype(np.uint64)[owners] << _KEY_BITS | differences, base_keys)
-    ours = present(differences, own)
-    shared[rows] += shared[count + numbers] - 2 * np.bincount(owners[lost & ours], minlength=len(rows))
-    sizes[rows] += sizes[count + numbers] - 2 * np.bincount(owners[lost], minlength=len(rows))
-    return shared[:count], sizes[:count]
-
-
-def _joined(stored: Sequence[bytes]) -> tuple[Features, npt.NDArray[np.int64]]:
-    """All values, and each document's bounds among them: int64 [documents + 1]."""
-    values = np.frombuffer(b"".join(stored), np.uint32)
-    return values, np.cumsum([0, *map(len, stored)]) // values.itemsize
+    distinct: dict[bytes, int] = {}
+    first = 1 + len(stored)
+    numbers = [-1 if base is None else distinct.setdefault(base, first + len(distinct)) for base in bases]
+    kept = [own.tobytes(), *stored, *distinct]
+    bounds = np.cumsum([0, *map(len, kept)]) // own.itemsize
+    return overlap_kernels.overlaps(np.frombuffer(b"".join(kept), np.uint32), bounds, np.array(numbers, np.int64))

@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
+import numpy as np
+
 import index.tools
 from index import Parameters
 from index.kernels.jit import is_kept
+from streamer.fingerprint import overlap_kernels
 from streamer.fingerprint.key import KEY_BYTES, HashKey
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.scheme import parameters_for
@@ -32,6 +35,7 @@ def _compile_fingerprints() -> None:
     minhash = MinHasher(Minhash())
     minhash.sampled_one_in = 1
     minhash.fingerprint(["杭研大厦 in spring, пoра"], scopes=["scope"])
+    overlap_kernels.overlaps(np.frombuffer(bytes(8), np.uint32), np.arange(3), np.array([-1]))
     simhash = Fingerprint(features="shingles", topic_length=True, idf="jieba")
     Fingerprinter(simhash, key=HashKey.of(bytes(KEY_BYTES))).fingerprint(["杭研大厦 in spring, пoра"], scopes=["scope"])
 

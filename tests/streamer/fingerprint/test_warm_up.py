@@ -19,7 +19,7 @@ from index.kernels import bins, checksums, hash_segments, judge, memtable, scan,
 from index.matching.second_look import CosineLook
 from streamer.fingerprint.minhash import kernels as minhash_kernels
 from streamer.fingerprint.simhash import kernels as simhash_kernels
-from streamer.fingerprint import shingle_kernels
+from streamer.fingerprint import overlap_kernels, shingle_kernels
 from streamer.text import character_kernels, segmentation_kernels, word_kernels
 from streamer.fingerprint.warm_up import compile_kernels
 from streamer.settings.settings import Fingerprint, Minhash
@@ -27,8 +27,8 @@ from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.fingerprint.minhash.minhash import MinHasher
 
 def compiled():
-    modules = (segmentation_kernels, minhash_kernels, simhash_kernels, shingle_kernels, character_kernels, word_kernels,
-      bins, checksums, hash_segments, judge, memtable, scan, sort, walk)
+    modules = (overlap_kernels, segmentation_kernels, minhash_kernels, simhash_kernels, shingle_kernels, character_kernels,
+      word_kernels, bins, checksums, hash_segments, judge, memtable, scan, sort, walk)
     found = [one for module in modules for one in vars(module).values()]
     return {f"{one.__module__}.{one.__name__}": len(one.signatures) for one in found if hasattr(one, "py_func")}
 
