@@ -67,6 +67,7 @@ def made_up_status() -> bytes:
             "hosts": [{"host": HOSTILE, "documents": 1_000, "unequal": 950, "beyond": True}],
             "hosts_beyond": 1,
             "texts": True,
+            "scopes": True,
         }
     )
 
@@ -104,7 +105,7 @@ def made_up_audit() -> dict[str, object]:
 
 
 def made_up_answer(question: str, payload: bytes) -> AskReply:
-    """Synthetic `Answers.answer` on one pair, which depends on the host, the id, and whether texts are whole."""
+    """Synthetic `Answers.answer` on one pair, which depends on host, scope and id, and on whether texts are whole."""
     asked = payload.decode()
     id_ = f"only of {asked}" if question == "pairs" and asked else QUOTED if asked == QUOTED else HOSTILE
     place = {"id": id_, "position": POSITION, "stream": HOSTILE, "time": "2026-01-02T03:04:05.678Z"}
@@ -113,7 +114,8 @@ def made_up_answer(question: str, payload: bytes) -> AskReply:
         content = made_up_audit()
     elif question == "stories":
         counts = {"documents": 50, "hosts": 47, "first_hosts": [HOSTILE], "first_seen": "2026-01-02T03:04:05.678Z"}
-        content = {"stories": [{**place, **counts}]}
+        scope = orjson.loads(payload).get("scope")
+        content = {"stories": [{**place, **counts, **({} if scope is None else {"id": f"only of {scope}"})}]}
     elif question == "pairs":
         verdict = {"verdict": "duplicate", "reason": "similar", "similarity": 0.91, "distance": None}
         content = {"pairs": [{**place, **verdict, "original_id": HOSTILE, "original_position": HOSTILE}]}

@@ -89,6 +89,16 @@ def steps(host: str, asked: str, language: str = "en") -> Sequence[Step]:
             "!document.querySelector('#pairs').textContent.includes('only of ')",
         ),
         Step(
+            "a scope shows no stories of it",
+            f"document.querySelector('#scope').value = {host}; document.querySelector('#of-scope').requestSubmit()",
+            f"document.querySelector('#stories').textContent.includes('only of ' + {host})",
+        ),
+        Step(
+            "the way back from a scope is missing",
+            "document.querySelector('#scope').value = ''; document.querySelector('#of-scope').requestSubmit()",
+            "!document.querySelector('#stories').textContent.includes('only of ')",
+        ),
+        Step(
             "the search shows no decision",
             f"document.querySelector('#asked').value = {id_}; document.querySelector('#question').requestSubmit()",
             f"document.querySelector('#found b')?.textContent.endsWith({id_})",
