@@ -46,7 +46,7 @@ def why(
         index = opened.enter_context(tools.open_for_reading(settings))
         protected: ProtectedSets | None = None
         records_at: RecordsAt | None = None
-        if settings.index.protected and not no_texts:
+        if settings.index.protected:
             protected = opened.enter_context(open_sets(settings, comparable_scheme(index, settings)))
         if not no_texts:
             output_log = options.output_log_of(settings, out)

@@ -1,15 +1,19 @@
 """`streamer protect` and what `filter`, `why`, `verify`, `Filter` and the HTTP API say of such a set."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
+from index import Position
 from streamer import Filter
 from streamer.ask.answers import Answers
+from streamer.records.record import Record
 from streamer.settings.settings import load
+from streamer.transports.output_log import RecordsAt, RecordsByPosition
 from tests.support.command_line import run
 from tests.support.news import LINES
 
@@ -113,6 +117,43 @@ def test_why_shows_both_texts_and_says_which_set(made: Path) -> None:
     assert sum(len(words) for kind, words in other["spans"] if kind != "gap") > 0
     assert text
     assert not orjson.loads(run(*ask, "--json").out)["decisions"][0]["protected"]
+    # The entry in the index answers alike, without texts.
+    no_texts = run(*ask, "--protected", "evaluation", "--no-texts")
+    assert "of the set evaluation, " in " ".join(no_texts.out.split())
+    (untold,) = orjson.loads(run(*ask, "--protected", "evaluation", "--no-texts", "--json").out)["decisions"]
+    assert untold["protected"] == [{**report, "texts": None}]
+
+
+def test_the_port_tells_what_a_document_resembles_by_its_entry_and_shows_texts_if_it_may(made: Path) -> None:
+    one = {"id": "one", "text": " ".join(f"word{number}" for number in range(90)), "url": "https://a.example/"}
+    (made / "secret.jsonl").write_bytes(orjson.dumps({**one, "id": "q"}))
+    assert run("protect", "secret.jsonl", "--out", "exam", "--processes", 1).code == 0
+    settings = load(None, {"index.protected": ["exam"], "fingerprint.key": "public"}, {}, over_files=True)
+    documents = [one, {**one, "id": "copy", "text": one["text"] + " end"}, {"id": "short", "text": "two words"}]
+
+    def records_at(positions: Sequence[Position], _: Mapping[str, str]) -> RecordsByPosition:
+        return {
+            at: Record(at.source, "known", at.offset, None, orjson.dumps(documents[at.offset]), 0) for at in positions
+        }
+
+    with Filter("seen", settings, source="known") as seen:
+        seen.admit(documents)
+
+        def reports(id_: str, with_texts: RecordsAt | None) -> Any:
+            reply = Answers(seen, settings, with_texts).answer("texts", id_.encode())
+            return orjson.loads(reply.body)["decisions"][0]["protected"]
+
+        exact = {"set": "exam", "id": "q", "likeness": {"similarity": 1.0, "distance": None, "cosine": None}}
+        assert reports("one", None) == [{**exact, "texts": None}]
+        ((report),) = reports("one", records_at)
+        assert {**report, "texts": None} == {**exact, "texts": None}
+        assert [report["texts"][side]["spans"] for side in ("own", "other")] == [[["same", one["text"]]]] * 2
+        # A copy that did not enter is known by its text alone.
+        assert reports("copy", None) is None
+        assert [each["id"] for each in reports("copy", records_at)] == ["q"]
+        assert reports("short", None) == reports("short", records_at) == []
+    with Filter("seen", settings.replaced(index={"protected": []}), source="known") as seen:
+        assert reports("one", records_at) is None
 
 
 def test_a_set_has_the_key_of_the_index_that_it_is_made_for(made: Path) -> None:
