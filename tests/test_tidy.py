@@ -47,18 +47,18 @@ CODE_LINES_MAX = {
     "streamer/observe": 1164,
     "streamer/parts": 1356,
     "streamer/protected": 225,
-    "streamer/records": 1727,
+    "streamer/records": 1745,
     "streamer/service": 2278,
     "streamer/settings": 915,
     "streamer/text": 1912,
     "streamer/transports": 6495,
-    "streamer/verification": 1237,
+    "streamer/verification": 1328,
     "streamer/what_if": 395,
     "streamer/workers": 658,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 56_075, "bench": 7_720, "deploy": 4_124}
+OTHER_CODE_LINES_MAX = {"tests": 56_250, "bench": 7_720, "deploy": 4_124}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
