@@ -67,6 +67,7 @@ def made_up_status() -> bytes:
             "hosts": [{"host": HOSTILE, "documents": 1_000, "unequal": 950, "beyond": True}],
             "hosts_beyond": 1,
             "texts": True,
+            "scopes": True,
         }
     )
 
@@ -104,7 +105,7 @@ def made_up_audit() -> dict[str, object]:
 
 
 def made_up_answer(question: str, payload: bytes) -> AskReply:
-    """Synthetic `Answers.answer` on one pair, which depends on the host, the id, and whether texts are whole."""
+    """Synthetic `Answers.answer` on one pair, which depends on host, scope and id, and on whether texts are whole."""
     asked = payload.decode()
     id_ = f"only of {asked}" if question == "pairs" and asked else QUOTED if asked == QUOTED else HOSTILE
     place = {"id": id_, "position": POSITION, "stream": HOSTILE, "time": "2026-01-02T03:04:05.678Z"}
@@ -113,7 +114,8 @@ def made_up_answer(question: str, payload: bytes) -> AskReply:
         content = made_up_audit()
     elif question == "stories":
         counts = {"documents": 50, "hosts": 47, "first_hosts": [HOSTILE], "first_seen": "2026-01-02T03:04:05.678Z"}
-        content = {"stories": [{**place, **counts}]}
+        scope = orjson.loads(payload).get("scope")
+        content = {"stories": [{**place, **counts, **({} if scope is None else {"id": f"only of {scope}"})}]}
     elif question == "pairs":
         verdict = {"verdict": "duplicate", "reason": "similar", "similarity": 0.91, "distance": None}
         content = {"pairs": [{**place, **verdict, "original_id": HOSTILE, "original_position": HOSTILE}]}
@@ -121,6 +123,7 @@ def made_up_answer(question: str, payload: bytes) -> AskReply:
         side = {"id": HOSTILE, "position": HOSTILE, "title": HOSTILE, "characters": 9, "missing": ""}
         one, more = [["same", HOSTILE], ["differing", HOSTILE]], [["gap", HOSTILE]]
         spans = one + (one if question == "texts" else more)
+        sides = {"own": {**side, "spans": spans}, "other": {**side, "spans": spans}}
         decision = {
             **place,
             "verdict": "duplicate",
@@ -128,8 +131,16 @@ def made_up_answer(question: str, payload: bytes) -> AskReply:
             "sentence": HOSTILE,
             "original": {"id": HOSTILE, "position": HOSTILE},
             "rules": [{"setting": HOSTILE, "value": HOSTILE, "meaning": HOSTILE}],
+            "protected": [
+                {
+                    "set": HOSTILE,
+                    "id": HOSTILE,
+                    "likeness": {"similarity": 0.91, "distance": None, "cosine": None},
+                    "texts": {**sides, "changes": 1, "hidden": 0},
+                }
+            ],
             "notes": [HOSTILE],
-            "texts": {"own": {**side, "spans": spans}, "other": {**side, "spans": spans}, "changes": 2, "hidden": 0},
+            "texts": {**sides, "changes": 2, "hidden": 0},
         }
         content = {"asked": POSITION, "decisions": [decision], "left_out": 0, "problem": ""}
     return AskReply(HTTPStatus.OK, orjson.dumps(content))
@@ -171,6 +182,10 @@ def problems(page: str, console: str, language: str = "en") -> list[str]:
         "the link to why is missing": document.css_first("#pairs a[href='#why=documents%2F0%2F17']") is not None,
         "differing words are not marked": [mark.text() for mark in document.css("#pairs mark")] == [HOSTILE, HOSTILE],
         "the explanation is missing": HOSTILE in _text(document, "#found"),
+        "what it resembles in a protected set is missing": said["resembles-protected"].format(
+            id=HOSTILE, set=HOSTILE, likeness="91.0 %"
+        )
+        in _text(document, "#found"),
         "words became markup": len(document.css("script")) == 1 and not document.css("img"),
         "a script of a document ran": title is not None and title.text() == said["title"],
     }

@@ -89,14 +89,25 @@ def steps(host: str, asked: str, language: str = "en") -> Sequence[Step]:
             "!document.querySelector('#pairs').textContent.includes('only of ')",
         ),
         Step(
+            "a scope shows no stories of it",
+            f"document.querySelector('#scope').value = {host}; document.querySelector('#of-scope').requestSubmit()",
+            f"document.querySelector('#stories').textContent.includes('only of ' + {host})",
+        ),
+        Step(
+            "the way back from a scope is missing",
+            "document.querySelector('#scope').value = ''; document.querySelector('#of-scope').requestSubmit()",
+            "!document.querySelector('#stories').textContent.includes('only of ')",
+        ),
+        Step(
             "the search shows no decision",
             f"document.querySelector('#asked').value = {id_}; document.querySelector('#question').requestSubmit()",
             f"document.querySelector('#found b')?.textContent.endsWith({id_})",
         ),
         Step(
             "not all places can be shown",
-            f"{is_button % all_places}.click()",
-            f"document.querySelectorAll('#found mark').length === 4 && !{is_button % all_places}",
+            # Of its original, and of what it resembles in a protected set.
+            f"{is_button % all_places}.click(); {is_button.replace('.find', '.findLast') % all_places}.click()",
+            f"document.querySelectorAll('#found mark').length === 8 && !{is_button % all_places}",
         ),
         Step(
             "the command that gives back is missing",

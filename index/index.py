@@ -444,16 +444,17 @@ class Index(AbstractContextManager["Index"]):
         """Whether each document still counts, in order; numbers must be assigned."""
         return self._opened.read(lambda session: find.standings(session, numbers))
 
-    def stories(self, limit: int, since_ms: int | None = None, host: str = "") -> list[Story]:
+    def stories(self, limit: int, since_ms: int | None = None, host: str = "", prefix: str = "") -> list[Story]:
         """Up to `limit` stories with two or more documents, the largest first.
 
         Chooses from the 65,536 with the latest roots, at most. The index must count stories, or have counted them.
 
         since_ms  only stories with a document from this record time on
         host      only stories with this host
+        prefix    only stories whose root's id begins so
         """
         digest = int(host_keys([host]).astype(np.uint32)[0]) if host else None
-        return self._opened.read(lambda session: listing.largest(session, limit, since_ms, digest))
+        return self._opened.read(lambda session: listing.largest(session, limit, since_ms, digest, prefix))
 
     def story(self, number: int) -> Story | None:
         """The story whose root has this number; None below two documents."""

@@ -27,7 +27,7 @@ CODE_LINES_MAX = {
     "index/lsm": 906,
     "index/matching": 572,
     "index/storage": 2311,
-    "index/stories": 297,
+    "index/stories": 310,
     "index/tools": 1608,
     "index/versions": 234,
     "streamer": 267,
@@ -39,26 +39,26 @@ CODE_LINES_MAX = {
     "streamer/demo": 493,
     "streamer/doctor": 451,
     "streamer/evaluation": 1257,
-    "streamer/explain": 1225,
+    "streamer/explain": 1244,
     "streamer/fingerprint": 1489,
     "streamer/flink": 735,
     "streamer/give_back": 425,
     "streamer/index_admin": 706,
-    "streamer/observe": 1159,
+    "streamer/observe": 1164,
     "streamer/parts": 1356,
     "streamer/protected": 225,
-    "streamer/records": 1727,
+    "streamer/records": 1751,
     "streamer/service": 2278,
     "streamer/settings": 915,
     "streamer/text": 1912,
     "streamer/transports": 6495,
-    "streamer/verification": 1237,
+    "streamer/verification": 1328,
     "streamer/what_if": 395,
-    "streamer/workers": 656,
+    "streamer/workers": 658,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 55_900, "bench": 7_720, "deploy": 4_100}
+OTHER_CODE_LINES_MAX = {"tests": 56_350, "bench": 7_720, "deploy": 4_124}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -433,7 +433,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/index/stories/test_fold.py": (
         "index.stories.host_names",
         "index.stories.rows",
-        "index.stories.listing",
         "index.tools.verify_stories",
     ),
     "tests/index/lsm/test_tree.py": (

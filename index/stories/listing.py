@@ -9,7 +9,7 @@ import numpy.typing as npt
 from index.decide.find import decided_at
 from index.entry import Position, Source, Verdict
 from index.session import ReadSession
-from index.storage import documents
+from index.storage import documents, log
 from index.storage.layout import Table, unpack_numbers
 from index.storage.sources import streams_of
 from index.stories import rows
@@ -20,6 +20,9 @@ FIRST_HOSTS = 16
 
 LISTED_MAX = 2**16
 """Most stories that a list chooses from: those with the latest roots."""
+
+IDS_AT_ONCE = 1_000
+"""Roots whose ids a list by prefix reads at once: most lists end with the first ones, since large stories come first."""
 
 
 class Named(NamedTuple):
@@ -76,7 +79,7 @@ def due(session: ReadSession, limit: int) -> tuple[list[Story], int]:
     return stories_of(session, numbers), mark
 
 
-def largest(session: ReadSession, limit: int, since_ms: int | None, host: int | None) -> list[Story]:
+def largest(session: ReadSession, limit: int, since_ms: int | None, host: int | None, prefix: str) -> list[Story]:
     """Implementation of `Index.stories`; host: a digest."""
     keys = session.transaction.last_keys(Table.STORIES, LISTED_MAX)
     stored = rows.read(session.transaction, unpack_numbers(keys))
@@ -87,9 +90,24 @@ def largest(session: ReadSession, limit: int, since_ms: int | None, host: int | 
     if host is not None:
         chosen[np.bincount(stored.places_of_hosts[stored.hosts["digest"] == host], minlength=len(chosen)) == 0] = False
     order = np.lexsort((newest_ms, counts))[::-1]
-    numbers = stored.numbers[order[chosen[order]][:limit]]
+    numbers = stored.numbers[order[chosen[order]]]
+    numbers = (_with_prefix(session, numbers, prefix, limit) if prefix else numbers)[:limit]
     stories = {story.number: story for story in stories_of(session, np.sort(numbers))}
     return [stories[number] for number in numbers.tolist()]
+
+
+def _with_prefix(
+    session: ReadSession, numbers: npt.NDArray[np.uint64], prefix: str, limit: int
+) -> npt.NDArray[np.uint64]:
+    """Roots, uint64 [n] distinct, whose ids begin with `prefix`, in their order: at least the first `limit` of them."""
+    found = np.empty(0, np.uint64)
+    for begin in range(0, len(numbers), IDS_AT_ONCE):
+        portion = numbers[begin : begin + IDS_AT_ONCE]
+        ids = log.documents(session.transaction, portion, session.words).ids
+        found = np.append(found, portion[[id_.startswith(prefix) for id_ in ids]])
+        if len(found) >= limit:
+            break
+    return found
 
 
 def stories_of(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> list[Story]:

@@ -13,6 +13,7 @@ from streamer.ask.answer import Answer
 from streamer.ask.filter import Filter, Value
 from streamer.ask.reply import AskReply, error_reply
 from streamer.audit.report import report as audit
+from streamer.errors import SettingsError
 from streamer.explain.positions import place_as_json, position_text
 from streamer.explain.story import stories_as_json
 from streamer.explain.why import explain
@@ -76,8 +77,8 @@ class Answers:
     def answer(self, question: str, payload: bytes) -> AskReply:
         """Answer a question.
 
-        Payloads: request body for `check`, id or position for `document` and `texts`, host or nothing for `pairs` and
-        `stories`.
+        Payloads: request body for `check`, id or position for `document` and `texts`, host or nothing for `pairs`. For
+        `stories` a JSON object, the host as "path" and perhaps "scope".
         """
         try:
             return AskReply(HTTPStatus.OK, orjson.dumps(self._questions[question](payload)))
@@ -97,7 +98,13 @@ class Answers:
         return why.as_json()
 
     def _stories(self, payload: bytes) -> dict[str, object]:
-        return {"stories": stories_as_json(self._filter.index, STORIES_MAX, host=self._host(payload))}
+        asked = orjson.loads(payload)
+        index, decode = self._filter.index, self._settings.decode
+        try:
+            stories = stories_as_json(index, decode, STORIES_MAX, host=asked["path"], scope=asked.get("scope"))
+        except SettingsError as problem:
+            raise Refused(HTTPStatus.BAD_REQUEST, "scope", str(problem)) from problem
+        return {"stories": stories}
 
     def _pairs(self, payload: bytes) -> dict[str, object]:
         index = self._filter.index

@@ -94,6 +94,7 @@ class Status:
     ready: Callable[[], tuple[bool, str]]
     hosts: Callable[[], WatchedHosts | None]
     texts: bool = False
+    scopes: bool = False
 
     def __post_init__(self) -> None:
         self._due_seconds = self._day_due_seconds = 0.0
@@ -141,6 +142,7 @@ class Status:
                 "hosts": [] if watched is None else [each._asdict() for each in watched.worst],
                 "hosts_beyond": 0 if watched is None else watched.beyond,
                 "texts": self.texts,
+                "scopes": self.scopes,
             }
         )
 

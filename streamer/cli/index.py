@@ -441,7 +441,7 @@ def _forget_scope(settings: Settings, scope: str, *, dry_run: bool) -> None:
     import structlog
 
     from streamer.index_admin import tables, tools
-    from streamer.records.names import scope_named, within
+    from streamer.records.names import beginning
 
     if settings.decode.scope is None:
         raise SettingsError(on_flink.SCOPE_NEEDED)
@@ -449,7 +449,7 @@ def _forget_scope(settings: Settings, scope: str, *, dry_run: bool) -> None:
         tools.open_to_forget(settings, dry_run=dry_run) as index,
         tables.progress_bar("searching documents", _entries(index)) as progress,
     ):
-        count = index.forget_names(within(scope_named(scope), ""), progress, dry_run=dry_run)
+        count = index.forget_names(beginning(scope), progress, dry_run=dry_run)
     if not dry_run:
         structlog.get_logger(__name__).info("forgotten", scope=scope, documents=count)
     show({"scope": scope, "forgotten": count, "dry_run": dry_run}, _counted(count, dry_run=dry_run))

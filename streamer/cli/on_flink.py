@@ -40,7 +40,7 @@ def forget(
 ) -> None:
     """Have the job forget documents with these ids, or of a scope. Raises SettingsError, JobFailed, BrokerUnavailable."""
     from streamer.flink.forget import forget as forget_on_flink
-    from streamer.records.names import bounded_id, scope_named, within
+    from streamer.records.names import beginning, bounded_id
 
     if source is not None:
         raise click.UsageError(
@@ -50,8 +50,8 @@ def forget(
         raise click.UsageError("--dry-run: no operator on Flink looks documents up by their ids: leave it out")
     if scope is not None and settings.decode.scope is None:
         raise SettingsError(SCOPE_NEEDED)
-    beginning = None if scope is None else within(scope_named(scope), "")
-    written = forget_on_flink(settings, [*map(bounded_id, ids)], beginning)
+    prefix = None if scope is None else beginning(scope)
+    written = forget_on_flink(settings, [*map(bounded_id, ids)], prefix)
     ((partition, end),) = written.ends.items()
     place = f"{written.topic}/{partition} offset {end - 1}"
     click.echo(f"written at {place}: what came before it is forgotten", err=True)

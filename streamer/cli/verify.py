@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from streamer.cli.options import output_log_of, outputs_and_json
+from streamer.cli.options import output_log_of, outputs_and_json, protected_option
 from streamer.cli.outputs import EXIT_NO, show
 from streamer.settings.settings import Settings
 
@@ -22,6 +22,7 @@ from streamer.settings.settings import Settings
     type=click.IntRange(1),
     help="Read the texts of about this many documents, and compare these with all others.",
 )
+@protected_option
 @outputs_and_json
 def verify(settings: Settings, out: Path | None, everything: bool, sample: int) -> None:
     """Prove that every record came out once, and right.

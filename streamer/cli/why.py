@@ -46,7 +46,7 @@ def why(
         index = opened.enter_context(tools.open_for_reading(settings))
         protected: ProtectedSets | None = None
         records_at: RecordsAt | None = None
-        if settings.index.protected and not no_texts:
+        if settings.index.protected:
             protected = opened.enter_context(open_sets(settings, comparable_scheme(index, settings)))
         if not no_texts:
             output_log = options.output_log_of(settings, out)
@@ -80,18 +80,22 @@ def why(
 @click.option("--top", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Show at most this many.")
 @options.since_option
 @click.option("--host", default="", help="Only stories that this host has printed.")
+@click.option("--scope", help="Only stories of one scope, if decode.scope is set; --host is a host within it.")
 @options.index_option
 @options.chosen_and_json
-def stories(chosen: options.Chosen, top: int, since_ms: int | None, host: str, directory: Path | None) -> None:
+def stories(
+    chosen: options.Chosen, top: int, since_ms: int | None, host: str, scope: str | None, directory: Path | None
+) -> None:
     """List the largest stories: kept documents with how many duplicates, and from how many hosts.
 
     The index counts them if topics.stories is set. --since takes those with a document from this time on.
     """
     from streamer.explain.story import stories_as_json, table
     from streamer.index_admin import tools
-    from streamer.records.hosts import host_named
 
     settings = chosen.load(index=directory, over_files=True)
     with tools.open_for_reading(settings) as index:
-        values = stories_as_json(index, top, since_ms, host and host_named(host, settings.decode))
+        values = stories_as_json(index, settings.decode, top, since_ms, host, scope)
     show({"stories": values}, table(values))
+    if scope is not None and not values:
+        click.echo(f"no such story has its kept document in the scope {scope!r}", err=True)

@@ -174,17 +174,16 @@ class Protected:
     """An entry in a protected set that the document resembles.
 
     set_   the set's name
-    texts  this document's and the entry's
+    texts  this document's and the entry's; None unless requested
 
-    >>> side = Side("a", "news/0/7")
-    >>> as_json(Protected("evaluation", "q17", Likeness(similarity=0.9), Texts(side)))["set"]
+    >>> as_json(Protected("evaluation", "q17", Likeness(similarity=0.9)))["set"]
     'evaluation'
     """
 
     set_: str
     id: str
     likeness: Likeness
-    texts: Texts
+    texts: Texts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +202,7 @@ class Explanation(Place):
     standing     whether its own entry still counts; None if it entered nothing
     notes        its standing's consequences, and unknown facts with reasons
     texts        None unless requested
-    protected    what it resembles now in protected sets. Empty without texts
+    protected    what it resembles now in protected sets. None unless sets were asked, with its fingerprint
     story        its story as JSON; None if the index counts none, or has no duplicate
 
     >>> from index import Source
@@ -225,7 +224,7 @@ class Explanation(Place):
     standing: EntryState | None = None
     notes: tuple[str, ...] = ()
     texts: Texts | None = None
-    protected: tuple[Protected, ...] = ()
+    protected: tuple[Protected, ...] | None = None
     story: Mapping[str, Any] | None = None
 
     @property

@@ -71,6 +71,12 @@ def query_of(decided: Decided, document: Document, original: Document | None) ->
     return NearQuery(decided, entry, original)
 
 
+def entry_without_frame(document: Document) -> Entries:
+    """An entered document as its text made it, without what its host's pages share."""
+    fingerprint = np.array([document.fingerprint], np.uint64)
+    return entry_of(document.position, document.kind, document.id, fingerprint, _look_of([document]), document.length)
+
+
 def entry_of(
     position: Position,
     kind: Kind,

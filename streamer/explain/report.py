@@ -68,8 +68,8 @@ class Report:
         parts: list[RenderableType] = [head, cause, self._facts(explanation)]
         if explanation.texts is not None:
             parts += [Text(), self._texts(explanation.texts)]
-        for each in explanation.protected:
-            parts += [Text(), self._texts(each.texts)]
+        for each in explanation.protected or ():
+            parts += [] if each.texts is None else [Text(), self._texts(each.texts)]
         return Group(*parts)
 
     def _facts(self, explanation: Explanation) -> Table:
@@ -94,7 +94,7 @@ class Report:
             )
         elif not explanation.near and explanation.fingerprint:
             facts.add_row("near now", Text("nothing", "dim"))
-        for number, each in enumerate(explanation.protected):
+        for number, each in enumerate(explanation.protected or ()):
             resembled = Text.assemble((printable(each.id), "bold"), f"  of the set {each.set_}, ")
             facts.add_row("" if number else "protected", resembled.append(_alike(each.likeness)))
         for number, note in enumerate(explanation.notes):

@@ -4,11 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from index import Index, Named, Position, Story
+from streamer.errors import SettingsError
 from streamer.explain.plain_table import PlainTable
 from streamer.explain.positions import position_text, time_text
 from streamer.records.any_json import dumps
+from streamer.records.hosts import host_named
+from streamer.records.names import beginning
 from streamer.records.record import Feed, Outgoing, Record
 from streamer.records.route import POSITION, STREAM
+from streamer.settings.decode import Decode
 
 
 def story_as_json(story: Story, names: Mapping[str, str]) -> dict[str, Any]:
@@ -40,10 +44,20 @@ def story_as_json(story: Story, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def stories_as_json(index: Index, limit: int, since_ms: int | None = None, host: str = "") -> list[dict[str, Any]]:
-    """The largest stories, as `Index.stories`."""
+def stories_as_json(
+    index: Index, decode: Decode, limit: int, since_ms: int | None = None, host: str = "", scope: str | None = None
+) -> list[dict[str, Any]]:
+    """The largest stories, as `Index.stories`. Raises SettingsError for a scope without `decode.scope`.
+
+    host   as a person names it; with a scope, a host within it
+    scope  as a person names it; None: all
+    """
+    if scope is not None and decode.scope is None:
+        raise SettingsError("documents have no scopes: set decode.scope as for the service")
+    prefix = "" if scope is None else beginning(scope)
+    host = host and host_named(host, decode, scope)
     names = index.stream_names()
-    return [story_as_json(story, names) for story in index.stories(limit, since_ms, host)]
+    return [story_as_json(story, names) for story in index.stories(limit, since_ms, host, prefix)]
 
 
 def table(stories: Sequence[Mapping[str, Any]]) -> PlainTable:

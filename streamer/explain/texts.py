@@ -151,7 +151,10 @@ class _Reader:
         kind, length = Kind(int(prints.kinds[0])), 0 if prints.lengths is None else int(prints.lengths[0])
         place, host = explanation.decided.position, document.host
         entry = entry_of(place, kind, document.id or "", prints.fingerprints, looks, length, host)
-        explanation = replace(explanation, protected=self._protected_by(explanation, document, entry))
+        if self._protected is not None and self._protected.names:
+            explanation = replace(
+                explanation, protected=self._protected_by(self._protected, explanation, document, entry)
+            )
         if explanation.near is not None:
             return explanation
         query = NearQuery(explanation.decided, entry, entered)
@@ -159,12 +162,11 @@ class _Reader:
         measure = measure_of(original.role if original else None, likeness, parameters)
         return replace(explanation, near=near, fingerprint=fingerprint, likeness=likeness, measure=measure)
 
-    def _protected_by(self, place: Place, document: Document, entry: Entries) -> tuple[Protected, ...]:
+    def _protected_by(
+        self, sets: ProtectedSets, place: Place, document: Document, entry: Entries
+    ) -> tuple[Protected, ...]:
         """What a document resembles in protected sets, with both texts."""
-        sets = self._protected
-        return (
-            () if sets is None else tuple(self._side_by_side(sets, each, place, document) for each in sets.found(entry))
-        )
+        return tuple(self._side_by_side(sets, each, place, document) for each in sets.found(entry))
 
     def _side_by_side(self, sets: ProtectedSets, found: Found, place: Place, document: Document) -> Protected:
         match = found.match

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from index import Decided, EntryState, Index, Kind, Position, Verdict, base_of
-from streamer.explain.explanation import Answer, Explanation, Link, Near, likeness_of
-from streamer.explain.near import query_of, resembling
+from index import Decided, Document, EntryState, Index, Kind, Position, Verdict, base_of
+from streamer.explain.explanation import Answer, Explanation, Likeness, Link, Near, Protected, likeness_of
+from streamer.explain.near import entry_without_frame, query_of, resembling
 from streamer.explain.positions import position_text, positions_of
 from streamer.explain.story import story_as_json
 from streamer.explain.texts import with_texts
@@ -52,12 +52,12 @@ def explain(
     limit       None: all
     records_at  reads records for their texts; None: no texts
     full        all of the texts, else excerpts around differing words
-    protected   sets to look into; None: no sets
+    protected   sets to ask what resembles a document: by its text, or without texts by its entry; None: no sets
     """
     positions = positions_of(asked, index.stream_names(), over_files=over_files)
     decisions = [*reversed(index.decided([bounded_id(asked)])), *(each for each in index.decided_at(positions) if each)]
     decisions = list({(each.position, each.verdict): each for each in decisions}.values())
-    explanations = [_explanation(index, settings, each) for each in decisions[:limit]]
+    explanations = [_explanation(index, settings, each, protected) for each in decisions[:limit]]
     problem = "" if decisions else _problem(index, asked, positions)
     answer = Answer(asked, explanations, len(decisions) - len(explanations), problem)
     if records_at is None or not explanations:
@@ -65,7 +65,7 @@ def explain(
     return with_texts(answer, index, settings, records_at, full=full, protected=protected)
 
 
-def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanation:
+def _explanation(index: Index, settings: Settings, decided: Decided, sets: ProtectedSets | None) -> Explanation:
     parameters, names, entered = deciding(index.parameters, settings), index.stream_names(), decided.document
     verdict, reason = _labels(decided)
     wording = wording_of(verdict, reason)
@@ -97,8 +97,17 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
         fingerprint,
         standing,
         _notes(index, decided, standing),
+        protected=_protected(sets, entered),
         story=None if story is None else story_as_json(story, names),
     )
+
+
+def _protected(sets: ProtectedSets | None, entered: Document | None) -> tuple[Protected, ...] | None:
+    """What an entered document resembles in protected sets, without texts."""
+    if sets is None or not sets.names or entered is None:
+        return None
+    matches = (found.match for found in sets.found(entry_without_frame(entered)))
+    return tuple(Protected(each.set_name, each.id, Likeness(each.similarity, each.distance)) for each in matches)
 
 
 def _labels(decided: Decided) -> tuple[str, str]:

@@ -46,6 +46,7 @@ class Route:
     method  GET (which includes HEAD) or POST
     handle  runs on a thread with the body or the path's parameter
     admit   checks the headers before the body, without waiting; returns a refusal or None
+    named   parameters of the query. With any, `handle` gets a JSON object: those that came, and the path's as "path"
     queue   slow routes' queue, one request at a time; "" answers four at a time
     """
 
@@ -55,6 +56,7 @@ class Route:
     admit: Callable[[Mapping[str, str]], Response | None] = lambda _: None
     body_bytes_max: int = 0
     queue: str = ""
+    named: tuple[str, ...] = ()
 
 
 def respond(status: HTTPStatus, content_type: str, body: bytes, headers: Mapping[str, str] | None = None) -> Response:
@@ -120,9 +122,13 @@ class Application:
         refused = route.admit(request.headers)
         if refused is not None:
             return refused
-        payload: bytes | Response = "".join(request.path_params.values()).encode()
-        if request.path_params and not payload:
+        path = "".join(request.path_params.values())
+        if request.path_params and not path:
             raise HTTPException(HTTPStatus.NOT_FOUND)
+        payload: bytes | Response = path.encode()
+        if route.named:
+            asked = {name: request.query_params[name] for name in route.named if name in request.query_params}
+            payload = orjson.dumps({"path": path, **asked})
         if route.body_bytes_max:
             payload = await _body(request, route.body_bytes_max)
         if isinstance(payload, Response):

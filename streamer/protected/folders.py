@@ -68,7 +68,8 @@ def set_folders(settings: IndexSettings) -> dict[str, Path]:
         index = folder / INDEX_FOLDER
         if not (index / DATA_FILE).is_file() or not (folder / NOTE).is_file():
             raise SettingsError(
-                f"index.protected: {folder}: there is no protected set. Make one: streamer protect FILES --out {folder}."
+                f"index.protected: {folder}: there is no protected set. Make one (streamer protect FILES --out "
+                f"{folder}), or leave it out."
             )
         if why := (bases | own).get(index.resolve()):
             raise SettingsError(f"index.protected: {folder}: {why}: leave it out in one of both places.")

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from streamer.records.names import beginning
 from streamer.settings.decode import Decode
 
 URL_CHARACTERS_MAX = 2_048
@@ -64,16 +65,21 @@ def host_reader(scope: str) -> Callable[[Any], str | None]:
     return domain_of
 
 
-def host_named(name: str, decode: Decode) -> str:
+def host_named(name: str, decode: Decode, scope: str | None = None) -> str:
     """The host that a person names, as documents have it; with `decode.scope` it is SCOPE/HOST.
+
+    scope  the host's scope, as a person names it; None: `name` has it, or the settings have no scopes
 
     >>> host_named("xn--fiqs8s", Decode()), host_named("https://News.Example.org/", Decode(host_scope="registrable-domain"))
     ('中国', 'example.org')
     >>> host_named("tenant-a/https://News.Example.org/", Decode(scope="/tenant"))
     'tenant-a/news.example.org'
+    >>> host_named("https://News.Example.org/", Decode(scope="/tenant"), "eu/west")
+    'eu~1west/news.example.org'
     """
-    scope, slash, host = name.partition("/") if decode.scope is not None else ("", "", name)
-    return scope + slash + (host_reader(decode.host_scope)(host) or host)
+    full = name if scope is None else beginning(scope) + name
+    before, slash, host = full.partition("/") if decode.scope is not None else ("", "", name)
+    return before + slash + (host_reader(decode.host_scope)(host) or host)
 
 
 def _canonical(host: str) -> str | None:

@@ -46,6 +46,15 @@ def within(scope: str | None, name: str) -> str:
     return bounded_id(name if scope is None else f"{scope}/{name}")
 
 
+def beginning(scope: str) -> str:
+    """The text with which names in a scope begin, as a person names the scope.
+
+    >>> beginning("eu/west")
+    'eu~1west/'
+    """
+    return within(scope_named(scope), "")
+
+
 def without_scope(name: str) -> str:
     """The part of `within`'s result behind the scope.
 

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import orjson
+
 from index import NO_DISTANCE, Position, Verdict, minhash
 from streamer.records import route
 from streamer.records.reason import verdict_of
-from streamer.records.record import Destination, Headers
+from streamer.records.record import Destination, Headers, ProtectedMatch
 from streamer.records.relation import RELATIONS
 
 CONNECT_HEADERS = 10
@@ -23,7 +25,7 @@ class OutputHeaders:
     offsets      covered input offsets from its position on; above 1 for unreadable records
     shadow       whether shadow mode kept it out of another output
     settings     digest of the settings for text, id and fingerprint
-    relation     as in `Decision`, like `length` and `new`
+    relation     as in `Decision`, like `length`, `new` and `protected`
 
     >>> headers = (("neardup.verdict", b"unique"), ("neardup.reason", b"no-match"), ("neardup.position", b"pages/0/7"))
     >>> parsed = parse_headers((*headers, ("neardup.stream", b"id")), Destination.UNIQUE)
@@ -48,6 +50,7 @@ class OutputHeaders:
     relation: str = ""
     length: float | None = None
     new: float | None = None
+    protected: tuple[ProtectedMatch, ...] = ()
 
 
 def parse_headers(headers: Headers, destination: Destination, *, of_kafka: bool = True) -> OutputHeaders:
@@ -87,6 +90,8 @@ def parse_headers(headers: Headers, destination: Destination, *, of_kafka: bool 
     contradictions += [problem] if problem else []
     length, new, problem = _lengths(texts, names=names)
     contradictions += [problem] if problem else []
+    protected, problem = _protected(added.get(route.PROTECTED))
+    contradictions += [problem] if problem else []
     return OutputHeaders(
         verdict,
         texts.get(route.REASON, ""),
@@ -105,7 +110,26 @@ def parse_headers(headers: Headers, destination: Destination, *, of_kafka: bool 
         texts.get(route.RELATION, ""),
         length,
         new,
+        protected,
     )
+
+
+def _protected(report: bytes | None) -> tuple[tuple[ProtectedMatch, ...], str]:
+    """What protected sets say, and what is wrong with it."""
+    if report is None:
+        return (), ""
+    try:
+        matches = tuple(
+            ProtectedMatch(each["set"], each["id"], each.get("similarity"), each.get("distance"))
+            for each in orjson.loads(report)
+        )
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return (), f"{report.decode(errors='replace')!r} is no report of protected sets"
+    if not matches:
+        return (), "a report of protected sets names none"
+    if len({match.set_name for match in matches}) < len(matches):
+        return matches, "a protected set is reported twice"
+    return matches, ""
 
 
 def _lengths(texts: Mapping[str, str], *, names: bool) -> tuple[float | None, float | None, str]:

@@ -29,6 +29,7 @@ CHECKS = {
     "original-not-unique": "duplicates of a document that is not unique",
     "original-id": "duplicates that name their original by another id than its own",
     "fingerprint": "outputs whose fingerprint, reason or id their text does not give",
+    "protected": "outputs whose report of a protected set is missing, invented or another than the set gives now",
     "similarity": "duplicates that are not as similar to their original as they tell, or not enough",
     "length": "outputs whose length, relation or new share their texts or their other headers do not give",
     "longer": "duplicates that are longer than their original by more than index.longer_min",

@@ -13,6 +13,7 @@ from streamer.records.relation import relation
 from streamer.records.route import PREFIX
 from streamer.transports.output_log import Extent, Output
 from streamer.verification.findings import Findings
+from streamer.verification.reports import ReportCheck
 from streamer.verification.texts import TextCheck
 
 DIGESTS = ("key", "value", "headers", "timestamp")
@@ -54,6 +55,7 @@ class Reading:
     streams          the index's streams with their names: outputs from others are foreign
     settings_digest  see `streamer.fingerprint.scheme`
     longer_min       `index.longer_min`
+    reports          None: what outputs report of protected sets is not checked
 
     >>> from streamer.delivered.table import opened
     >>> extent = Extent({}, {}, {}, {}, outputs=0, inputs=0)
@@ -72,6 +74,7 @@ class Reading:
     settings_digest: str
     longer_min: float
     has_headers: bool = True
+    reports: ReportCheck | None = None
     _least: dict[tuple[str, Source], int] = field(default_factory=dict)
     """A source's least offset in a trimmed log."""
     begun: dict[Source, int] = field(default_factory=dict)
@@ -228,6 +231,11 @@ class Reading:
         back = [(row, 1, 0) for each, row, _ in outputs if each.headers.verdict is Verdict.GIVEN_BACK]
         self.table.insert("given_back", back, "ON CONFLICT (row) DO UPDATE SET sent = sent + 1")
         rest = [found for found in outputs if found[0].headers.verdict is not Verdict.GIVEN_BACK]
+        reports = [
+            each for each, *_ in outputs if each.headers.protected and each.headers.verdict is Verdict.GIVEN_BACK
+        ]
+        if reports:
+            self.findings.leave_out("reports of protected sets on records that were given back", len(reports))
         for each, row, original in rest:
             if each.headers.original is not None and original is None:
                 self._note_original_missing(row, each.headers.original)
@@ -242,7 +250,10 @@ class Reading:
         by_now = [found for found in rest if found[0].headers.settings in ("", self.settings_digest)]
         name = "texts and fingerprints of outputs that other decode or fingerprint settings made"
         self.findings.leave_out(name, len(rest) - len(by_now))
-        self.texts.add([(each, row) for each, row, _ in by_now])
+        placed = [(each, row) for each, row, _ in by_now]
+        prints = self.texts.add(placed)
+        if self.reports is not None:
+            self.reports.add(placed, prints)
 
     def _note_original_missing(self, row: int, position: Position) -> None:
         if absence := self._absence(position):

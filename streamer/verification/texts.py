@@ -15,6 +15,7 @@ from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import MINOR, OTHER, RETURNED, SAME, SHARED, Reason, label
 from streamer.transports.output_log import Output
 from streamer.verification.findings import Findings
+from streamer.verification.reports import Print
 
 _EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE)} | {
     label(Verdict.DUPLICATE, reason) for reason in (Reason.UPDATE_MINOR_SHORT_TEXT, Reason.RETURNED_SHORT_TEXT)
@@ -57,6 +58,7 @@ class TextCheck:
     >>> from streamer.transports.output_log import Extent
     >>> with opened(folder / "delivered", Extent({}, {}, {}, {}, outputs=0, inputs=0)) as table:
     ...     TextCheck(table, Findings(), 16, None, None, None, True).add([])
+    {}
     """
 
     _table: Table
@@ -67,8 +69,8 @@ class TextCheck:
     _sample: Sample
     _by_headers: bool
 
-    def add(self, outputs: Sequence[tuple[Output, int]]) -> None:
-        """Note fingerprints from outputs, each with its row."""
+    def add(self, outputs: Sequence[tuple[Output, int]]) -> dict[int, Print]:
+        """Note fingerprints from outputs, each with its row, and return them by row."""
         prints = {row: print_ for each, row in outputs if self._by_headers and (print_ := self._of_headers(each, row))}
         chosen = [
             (each, row)
@@ -84,6 +86,8 @@ class TextCheck:
                 rest = texts.get(row, _UNREAD)[2:]
                 rows.append((row, kind, fingerprint, *rest, row in texts, None, None, None, None))
         self._table.insert("print", rows, replacing=True)
+        by_headers = {row: Print(*print_) for row, print_ in prints.items()}
+        return by_headers | {row: Print(columns[0], columns[1], columns[3]) for row, columns in texts.items()}
 
     def _is_in_sample(self, output: Output) -> bool:
         headers = output.headers

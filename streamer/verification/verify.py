@@ -14,6 +14,7 @@ from index import Index, Parameters
 from streamer.delivered.table import Table, opened
 from streamer.errors import NoDocuments
 from streamer.fingerprint.scheme import Scheme, key_for, measure_of, scheme_with_parameters, settings_digest
+from streamer.protected.sets import ProtectedSets, open_sets
 from streamer.records.decode import Decoder
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import Extent, OutputLog
@@ -22,6 +23,7 @@ from streamer.verification.comparison import Comparison, measure
 from streamer.verification.findings import Findings
 from streamer.verification.journal import JournalReading, write_sources
 from streamer.verification.outputs import Reading
+from streamer.verification.reports import ReportCheck
 from streamer.verification.texts import Sample, TextCheck
 from streamer.verification.uniques import UniquesCheck
 
@@ -39,12 +41,16 @@ def verify(
     sample  approximate number of documents to fingerprint and compare with all others; None: all, as a second look and
             outputs without headers need
 
-    Raises ParametersDifferError, NoDocuments before the first commit, IndexDamagedError, and the output log's errors.
+    Raises ParametersDifferError, SettingsError for a protected set that cannot be asked, NoDocuments before the first commit,
+    IndexDamagedError, and the output log's errors.
     """
     scheme, asked = scheme_with_parameters(settings, key_for(settings, index.secret))
     deciding = index.parameters.deciding(asked, str(settings.index.directory))
-    with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
-        return _Verification(settings, output_log, index, deciding, scheme, progress, sample, Path(folder)).run()
+    with (
+        open_sets(settings, scheme) as sets,
+        tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder,
+    ):
+        return _Verification(settings, output_log, index, deciding, scheme, progress, sample, Path(folder), sets).run()
 
 
 def extent_of(output_log: OutputLog, progress: Progress, purpose: str) -> Extent:
@@ -80,6 +86,7 @@ class _Verification:
     _progress: Progress
     _sample: int | None
     _folder: Path
+    _sets: ProtectedSets
     _findings: Findings = field(default_factory=Findings)
 
     def run(self) -> Findings:
@@ -119,7 +126,8 @@ class _Verification:
         streams = names if has_headers else names | {name: name for name in names.values()}
         digest, longer_min = settings_digest(self._settings, self._scheme.stamp()), self._settings.index.longer_min
         texts = self._text_check(table, 1.0)
-        return Reading(table, extent, self._findings, streams, texts, digest, longer_min, has_headers)
+        reports = ReportCheck(table, self._findings, self._sets, self._index.parameters)
+        return Reading(table, extent, self._findings, streams, texts, digest, longer_min, has_headers, reports)
 
     def _read_index(self, table: Table, reading: Reading) -> bool:
         statistics, retention = self._index.statistics(), self._settings.index

@@ -169,7 +169,9 @@ class Supervisor:
         from streamer.ask.service import AskService
         from streamer.ask.status import Status
 
-        return AskService(self._settings, Status(measures, self.ready, self._heartbeats.watched_hosts, texts=ask.texts))
+        scopes = self._settings.decode.scope is not None
+        status = Status(measures, self.ready, self._heartbeats.watched_hosts, texts=ask.texts, scopes=scopes)
+        return AskService(self._settings, status)
 
     def _watch(self, directory: Path, measures: metrics.Metrics, ask_service: "AskService | None") -> None:
         while not self._stop.is_set():

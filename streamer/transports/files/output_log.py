@@ -202,6 +202,8 @@ def _parse(line: bytes, inputs: Mapping[str, Delivered]) -> tuple[OutputHeaders,
         if verdict is None:
             raise KeyError(fields["verdict"])
         texts = {header: str(fields[name]) for name, header in _HEADERS.items() if fields.get(name) is not None}
+        if (report := fields.get("protected")) is not None:
+            texts[route.PROTECTED] = orjson.dumps(report).decode()
         for prefix, position, stream in _POSITIONS:
             if prefix and f"{prefix}line" not in fields:
                 continue

@@ -63,6 +63,31 @@ def test_too_many_documents_are_refused_with_the_setting() -> None:
     assert refused.value.reply.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+def test_stories_are_those_of_a_scope_and_of_a_host_within_it(tmp_path: Path) -> None:
+    scoped = load(None, ["decode.scope=/tenant", "topics.stories=stories"], {})
+    with Filter(tmp_path, scoped) as opened:
+        for tenant, host in (("a", "x"), ("b", "x"), ("a", "y"), ("eu/west", "x"), ("eu/west", "x")):
+            opened.admit([{"id": host, "text": TEXT, "tenant": tenant, "url": f"https://{host}.example/"}])
+
+        def roots(**asked: str) -> list[str]:
+            status, answer = told(opened, "stories", orjson.dumps({"path": "", **asked}), scoped)
+            assert status == 200
+            return [each["id"] for each in answer["stories"]]  # type: ignore[attr-defined]
+
+        assert roots() == ["eu~1west/x", "a/x"]
+        assert roots(scope="a") == roots(scope="a", path="https://Y.example/1") == ["a/x"]
+        assert roots(scope="eu/west") == roots(path="eu~1west/x.example") == ["eu~1west/x"]
+        assert roots(scope="b") == roots(scope="") == roots(scope="eu/west", path="y.example") == []
+
+
+def test_a_scope_is_refused_where_documents_have_none(known: Filter) -> None:
+    status, answer = told(known, "stories", b'{"path": "", "scope": "a"}')
+    assert (status, answer) == (
+        400,
+        {"error": {"field": "scope", "message": "documents have no scopes: set decode.scope as for the service"}},
+    )
+
+
 def test_where_the_format_is_text_a_document_is_a_string(tmp_path: Path) -> None:
     settings = load(None, ["decode.format=text"], {})
     with Filter(tmp_path, settings) as opened:

@@ -57,6 +57,13 @@ def test_questions_reach_the_one_who_answers() -> None:
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert ask(server, "GET", "/v1/pairs")[1] == '["pairs",""]'
         assert ask(server, "GET", "/v1/pairs/a%2Fb.example")[1] == '["pairs","a/b.example"]'
+        for path, asked in (
+            ("/v1/stories", {"path": ""}),
+            ("/v1/stories?limit=3", {"path": ""}),
+            ("/v1/stories?scope=", {"path": "", "scope": ""}),
+            ("/v1/stories/a%2Fb.example?scope=eu%2Fwest+%C3%A9", {"path": "a/b.example", "scope": "eu/west é"}),
+        ):
+            assert orjson.loads(orjson.loads(ask(server, "GET", path)[1])[1]) == asked
         assert ask(server, "GET", "/v1/texts/a%2Fb")[1] == '["texts","a/b"]'
         assert ask(server, "GET", "/v1/documents/")[0] == 404
         for identity in ("a%0Ab", "%0A", "a%0D%0A", "a%00b", "a%E2%80%A8b", "a/%0A/"):

@@ -28,6 +28,7 @@ def test_the_page_is_told_what_the_metrics_say(monkeypatch: pytest.MonkeyPatch) 
     shown.sample()
     told = orjson.loads(shown.as_json())
     assert (told["ready"], told["words"], told["texts"]) == (False, "worker 0 is starting", True)
+    assert not told["scopes"]
     assert told["documents"]["duplicate"] == 3
     assert told["reasons"] == [{"verdict": "duplicate", "reason": "similar", "documents": 3}]
     assert [each["documents"]["duplicate"] for each in told["history"]] == [0, 3]

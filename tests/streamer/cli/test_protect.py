@@ -1,15 +1,19 @@
 """`streamer protect` and what `filter`, `why`, `verify`, `Filter` and the HTTP API say of such a set."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
+from index import Position
 from streamer import Filter
 from streamer.ask.answers import Answers
+from streamer.records.record import Record
 from streamer.settings.settings import load
+from streamer.transports.output_log import RecordsAt, RecordsByPosition
 from tests.support.command_line import run
 from tests.support.news import LINES
 
@@ -28,7 +32,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def verdicts(folder: str) -> list[dict[str, object]]:
+def verdicts(folder: str) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in Path(folder, "verdicts.jsonl").read_bytes().splitlines()]
 
 
@@ -113,6 +117,87 @@ def test_why_shows_both_texts_and_says_which_set(made: Path) -> None:
     assert sum(len(words) for kind, words in other["spans"] if kind != "gap") > 0
     assert text
     assert not orjson.loads(run(*ask, "--json").out)["decisions"][0]["protected"]
+    # The entry in the index answers alike, without texts.
+    no_texts = run(*ask, "--protected", "evaluation", "--no-texts")
+    assert "of the set evaluation, " in " ".join(no_texts.out.split())
+    (untold,) = orjson.loads(run(*ask, "--protected", "evaluation", "--no-texts", "--json").out)["decisions"]
+    assert untold["protected"] == [{**report, "texts": None}]
+
+
+def test_the_port_tells_what_a_document_resembles_by_its_entry_and_shows_texts_if_it_may(made: Path) -> None:
+    one = {"id": "one", "text": " ".join(f"word{number}" for number in range(90)), "url": "https://a.example/"}
+    (made / "secret.jsonl").write_bytes(orjson.dumps({**one, "id": "q"}))
+    assert run("protect", "secret.jsonl", "--out", "exam", "--processes", 1).code == 0
+    settings = load(None, {"index.protected": ["exam"], "fingerprint.key": "public"}, {}, over_files=True)
+    documents = [one, {**one, "id": "copy", "text": one["text"] + " end"}, {"id": "short", "text": "two words"}]
+
+    def records_at(positions: Sequence[Position], _: Mapping[str, str]) -> RecordsByPosition:
+        return {
+            at: Record(at.source, "known", at.offset, None, orjson.dumps(documents[at.offset]), 0) for at in positions
+        }
+
+    with Filter("seen", settings, source="known") as seen:
+        seen.admit(documents)
+
+        def reports(id_: str, with_texts: RecordsAt | None) -> Any:
+            reply = Answers(seen, settings, with_texts).answer("texts", id_.encode())
+            return orjson.loads(reply.body)["decisions"][0]["protected"]
+
+        exact = {"set": "exam", "id": "q", "likeness": {"similarity": 1.0, "distance": None, "cosine": None}}
+        assert reports("one", None) == [{**exact, "texts": None}]
+        ((report),) = reports("one", records_at)
+        assert {**report, "texts": None} == {**exact, "texts": None}
+        assert [report["texts"][side]["spans"] for side in ("own", "other")] == [[["same", one["text"]]]] * 2
+        # A copy that did not enter is known by its text alone.
+        assert reports("copy", None) is None
+        assert [each["id"] for each in reports("copy", records_at)] == ["q"]
+        assert reports("short", None) == reports("short", records_at) == []
+    with Filter("seen", settings.replaced(index={"protected": []}), source="known") as seen:
+        assert reports("one", records_at) is None
+
+
+@pytest.mark.parametrize(
+    ("fault", "problems"),
+    [
+        ("none", []),
+        ("missing", ["does not report"]),
+        ("changed", ["reports 'other'"]),
+        ("moved", ["does not report", "and resembles nothing there"]),
+    ],
+)
+def test_verify_holds_the_reports_of_verdict_lines_against_the_sets(
+    made: Path, fault: str, problems: list[str]
+) -> None:
+    assert run("protect", "pages.jsonl", "--out", "own", "--processes", 1).code == 0
+    sets = "--protected", "evaluation", "--protected", "own"
+    filtered(*sets)
+    lines: list[dict[str, Any]] = verdicts("out")
+    reported = next(line for line in lines if len(line.get("protected", [])) == 2)
+    plain = next(line for line in lines if "protected" not in line)
+    report = reported["protected"]
+    if fault == "missing":
+        del report[0]
+    elif fault == "changed":
+        report[0]["id"] = "other"
+    elif fault == "moved":
+        plain["protected"] = [report[0]]
+        del reported["protected"]
+    # The folder's checkpoint knows the length of the file.
+    path = Path("out", "verdicts.jsonl")
+    written = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    path.write_bytes(written[:-1].ljust(path.stat().st_size - 1) + b"\n")
+    done = run("verify", "--out", "out", *sets, "--json")
+    found = {each["check"]: each["examples"] for each in orjson.loads(done.out)["checks"] if each["wrong"]}
+    assert (done.code, list(found)) == ((1, ["protected"]) if problems else (0, []))
+    for line, problem in zip((reported, plain), problems, strict=False):
+        (example,) = (each for each in found["protected"] if each.startswith(f"pages.jsonl/0/{line['line'] - 1}: "))
+        assert problem in example
+        assert "of the protected set evaluation" in example
+    assert len(found.get("protected", [])) == len(problems)
+    # The negative control: without the sets nothing is compared, and their reports are counted by name.
+    left = orjson.loads(run("verify", "--out", "out", "--json").out)
+    assert left["sound"]
+    assert sum(count for name, count in left["unchecked"].items() if "the protected set own" in name) > 30
 
 
 def test_a_set_has_the_key_of_the_index_that_it_is_made_for(made: Path) -> None:

@@ -186,3 +186,37 @@ def test_why_names_the_story_of_a_record_and_stories_lists_the_largest(folder: P
     assert orjson.loads(run("stories", "--index", folder / "index", "--host", "no.example", "--json").out) == {
         "stories": []
     }
+
+
+def test_two_tenants_with_the_same_stories_list_their_own_alone(tmp_path: Path) -> None:
+    documents = [
+        {
+            "id": f"{story[:3]}/{place}",
+            "text": f"{BODY} {story}",
+            "tenant": tenant,
+            "url": f"https://{host}.example/{place}",
+        }
+        for tenant in ("a", "b")
+        for story in ("one story " * 9, "another " * 60)
+        for place, host in enumerate(("x", "y", "x", *(("z",) if tenant == "b" else ())))
+    ]
+    (tmp_path / "pages.jsonl").write_bytes(b"\n".join(map(orjson.dumps, documents)))
+    settings = ("--set", "topics.stories=stories", "--set", "decode.scope=/tenant")
+    folders = ("--out", tmp_path / "out", "--index", tmp_path / "index")
+    assert run("filter", tmp_path / "pages.jsonl", *folders, *settings).code == 0
+
+    def listed(*arguments: str) -> list[tuple[str, int]]:
+        done = run("stories", "--index", tmp_path / "index", *settings, "--json", *arguments)
+        assert done.code == 0, done.err
+        return [(each["id"], each["documents"]) for each in orjson.loads(done.out)["stories"]]
+
+    of_b = [("b/ano/0", 4), ("b/one/0", 4)]
+    assert len(listed()) == 4
+    assert (listed("--scope", "a"), listed("--scope", "b")) == ([("a/ano/0", 3), ("a/one/0", 3)], of_b)
+    assert listed("--scope", "b", "--top", "1") == of_b[:1]
+    assert listed("--scope", "b", "--host", "z.example") == listed("--host", "b/z.example") == of_b
+    assert listed("--scope", "a", "--host", "z.example") == []
+    unknown = run("stories", "--index", tmp_path / "index", *settings, "--scope", "c/d")
+    assert (unknown.code, unknown.err) == (0, "no such story has its kept document in the scope 'c/d'\n")
+    refused = run("stories", "--index", tmp_path / "index", "--scope", "a")
+    assert (refused.code, "set decode.scope as for the service" in refused.err) == (WRONG_SETTING, True)

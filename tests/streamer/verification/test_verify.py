@@ -84,7 +84,7 @@ def test_a_service_that_worked_is_sound(tmp_path: Path) -> None:
     assert [*findings.as_json()["counts"]] == ["input", "outputs", *verdicts, "in flight", "texts read"]
     assert findings.counts["given-back"] == 0
     assert {each.check for each in findings if not each.examined} == {
-        *("update-id", "update-equal", "update-unretired", "given-back"),
+        *("update-id", "update-equal", "update-unretired", "given-back", "protected"),
     }
 
 
