@@ -409,7 +409,10 @@ class Index(AbstractContextManager["Index"]):
         return forget.forget_all(self._opened, forget.from_streams(frozenset(streams)), progress, dry_run=dry_run)
 
     def forget_names(self, prefix: str, progress: Callable[[int], None] = ignored, *, dry_run: bool = False) -> int:
-        """Remove all documents whose id begins with `prefix` (not empty), as `forget_streams` does; returns how many."""
+        """Remove all documents whose id begins with `prefix` (not empty), as `forget_streams` does; returns how many.
+
+        A document without an id stays, though the name of its topic or file may begin so.
+        """
         return forget.forget_all(self._opened, forget.with_names(prefix), progress, dry_run=dry_run)
 
     def find(self, ids: Collection[str]) -> list[Document]:

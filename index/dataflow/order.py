@@ -236,9 +236,14 @@ class Order:
             return tags
         tags["kind"], tags["digests"] = entries.kinds[:, None], digests_of(entries)[:, None]
         tags["names"] = np.array([name_digests(id_) for id_ in entries.ids], np.uint64).reshape(-1, 1, 2)
+        usable = np.ones(len(entries), np.bool_) if entries.named is None else entries.named
+        for row in np.flatnonzero(~usable).tolist():
+            partition = entries.sources[entries.source_numbers[row]].partition
+            # Its position names it: the topic before that is no scope.
+            if entries.ids[row].endswith(f"/{partition}/{entries.offsets[row]}"):
+                tags["names"][row, 0, 1] = 0
         if Stage.VERSIONS not in self._keepers:
             return tags
-        usable = np.ones(len(entries), np.bool_) if entries.named is None else entries.named
         hosts = log.host_digests(entries).tolist()
         for row in np.flatnonzero(usable & (entries.kinds <= EntryKind.EXACT)).tolist():
             if entries.ids[row]:

@@ -16,7 +16,7 @@ from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, log
 from index.storage.bases import are_own
 from index.storage.documents import Document
-from index.storage.sources import known_number
+from index.storage.sources import begin_with, known_number
 from index.stories import fold as stories
 from index.versions.by_id import numbers_of_ids
 
@@ -59,12 +59,14 @@ def from_streams(streams: Collection[str]) -> Chooser:
 
 
 def with_names(prefix: str) -> Chooser:
-    """Choose documents whose id begins so. Raises ValueError for an empty prefix."""
+    """Choose documents whose id begins so (`begin_with`). Raises ValueError for an empty prefix."""
     if not prefix:
         raise ValueError("an empty prefix would be that of all documents")
 
-    def chosen(_session: ReadSession, batch: log.Batch) -> Flags:
-        return np.array([id_.startswith(prefix) for id_ in batch.ids(batch.entered())], np.bool_)
+    def chosen(session: ReadSession, batch: log.Batch) -> Flags:
+        rows = batch.rows[batch.entered()]
+        sources, ids = batch.sources[rows["source"]], batch.ids(batch.entered())
+        return begin_with(session.transaction, prefix, ids, sources, rows["offset"])
 
     return chosen
 

@@ -1,6 +1,9 @@
 """Streams and applied offsets: the tables `streams`, `stream_numbers` and `applied`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from index.entry import Applied, Source, is_given_back, plain_source
 from index.storage import layout
@@ -53,6 +56,28 @@ def set_name(transaction: Transaction, stream: str, name: str) -> None:
 def named_streams(transaction: Transaction) -> list[tuple[str, str]]:
     """(stream, name) for all streams, oldest first."""
     return [layout.unpack_stream(bytes(value)) for _, value in transaction.walk(Table.STREAMS)]
+
+
+def begin_with(
+    transaction: Transaction,
+    prefix: str,
+    ids: Sequence[str],
+    sources: npt.NDArray[np.void],
+    offsets: npt.NDArray[np.uint64],
+) -> npt.NDArray[np.bool_]:
+    """Whether n documents have ids that begin with `prefix`, bool [n]; a name by position is none.
+
+    sources, offsets  LOG_SOURCE [n] and uint64 [n], their positions. A document without an id is named by its own: in topic
+                      a it is a/0/7, which is no id of a tenant a
+    """
+    begin = np.array([id_.startswith(prefix) for id_ in ids], np.bool_)
+    rows = np.flatnonzero(begin).tolist()
+    if rows:
+        names, streams = dict(named_streams(transaction)), streams_of(transaction, sources["stream"][rows].tolist())
+        places = zip(rows, sources["stream"][rows].tolist(), sources["partition"][rows], offsets[rows], strict=True)
+        for row, stream, partition, offset in places:
+            begin[row] = ids[row] != f"{names.get(streams[stream], '')}/{partition}/{offset}"
+    return begin
 
 
 def move_applied(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:

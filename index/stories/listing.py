@@ -11,7 +11,7 @@ from index.entry import Position, Source, Verdict
 from index.session import ReadSession
 from index.storage import documents, log
 from index.storage.layout import Table, unpack_numbers
-from index.storage.sources import streams_of
+from index.storage.sources import begin_with, streams_of
 from index.stories import rows
 from index.stories.host_names import names_of
 
@@ -99,12 +99,13 @@ def largest(session: ReadSession, limit: int, since_ms: int | None, host: int | 
 def _with_prefix(
     session: ReadSession, numbers: npt.NDArray[np.uint64], prefix: str, limit: int
 ) -> npt.NDArray[np.uint64]:
-    """Roots, uint64 [n] distinct, whose ids begin with `prefix`, in their order: at least the first `limit` of them."""
+    """Roots, uint64 [n] distinct, with ids that begin so (`begin_with`), in their order: at least the first `limit`."""
     found = np.empty(0, np.uint64)
     for begin in range(0, len(numbers), IDS_AT_ONCE):
         portion = numbers[begin : begin + IDS_AT_ONCE]
-        ids = log.documents(session.transaction, portion, session.words).ids
-        found = np.append(found, portion[[id_.startswith(prefix) for id_ in ids]])
+        roots = log.documents(session.transaction, portion, session.words)
+        places = roots.sources, roots.rows["offset"]
+        found = np.append(found, portion[begin_with(session.transaction, prefix, roots.ids, *places)])
         if len(found) >= limit:
             break
     return found

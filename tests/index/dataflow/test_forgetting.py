@@ -1,5 +1,6 @@
 """Forgotten documents: the flow says what one index says that forgets between two batches."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,22 @@ def test_a_scope_is_forgotten_by_the_beginning_of_its_ids() -> None:
     )
     assert (east.verdict, copy.verdict) == (Verdict.UNIQUE, Verdict.UNIQUE)
     assert (same.verdict, same.original_id) == (Verdict.DUPLICATE, "west/a")
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_document_that_its_position_names_has_no_scope(is_named: bool) -> None:
+    source = Source(STREAM, 0)
+    first = replace(entries_of([Row(0, 0, source, id="east/0/0")]), named=np.array([is_named]))
+    copy = entries_of([Row(1, 0, source, id="copy")])
+    log = [
+        Batch(0, 0, 0, 1, first),
+        Batch(10, 0, 1, 1, first.take(np.arange(0)), forgets=("east/",)),
+        Batch(20, 0, 1, 2, copy),
+    ]
+    cluster = Cluster(Dataflow(ROOTED, slot_ms=10, updates=True), {0: log}, np.random.default_rng(1))
+    cluster.run()
+    answers = answers_by_position(cluster.decided, {0: log})
+    assert answers[0, 1].verdict == (Verdict.UNIQUE if is_named else Verdict.DUPLICATE)
 
 
 def test_a_dropped_document_passes_once_its_original_is_forgotten_and_it_is_sent_again() -> None:

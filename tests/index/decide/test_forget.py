@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from index.decide import forget
-from index.entry import Insert, Kind, Position, Verdict
+from index.entry import Insert, Kind, Position, Source, Verdict
 from index.index import Index, internals_of
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
@@ -145,6 +145,21 @@ def test_documents_whose_ids_begin_alike_are_forgotten_with_their_duplicates(
         assert index.forget_names("a/") == 0
         late = [Row(10, 0), Row(11, FAR), Row(12, 2**64 - 1), Row(13, 0xAAAA_AAAA_AAAA_AAAA)]
         assert admit(index, *late) == [Verdict.UNIQUE, Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.DUPLICATE]
+    assert wrong(tmp_path) == {}
+
+
+def test_a_document_that_its_position_names_is_no_document_of_a_scope_called_like_its_topic(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        for stream, name in (("stream-one", "a"), ("stream-two", "pages")):
+            index.begin(Source(stream, 0), name, 0)
+        one, two = Source("stream-one", 0), Source("stream-two", 0)
+        by_position = Row(7, 0, one, id="a/0/7")
+        by_id = [Row(7, FAR, two, id="a/0/7"), Row(8, 0xAAAA_AAAA_AAAA_AAAA, one, id="a/0/7")]
+        admit(index, by_position, *by_id)
+        assert index.forget_names("a/", dry_run=True) == 2
+        assert index.forget_names("a/") == 2
+        late = [Row(10, 0), Row(11, FAR), Row(12, 0xAAAA_AAAA_AAAA_AAAA)]
+        assert admit(index, *late) == [Verdict.DUPLICATE, Verdict.UNIQUE, Verdict.UNIQUE]
     assert wrong(tmp_path) == {}
 
 

@@ -112,3 +112,11 @@ def test_a_story_whose_root_is_forgotten_leaves_its_list(tmp_path: Path) -> None
         admitted(index, [("a/", 3), ("a/", 2), ("b/", 2)])
         index.forget(["a/0"])
         assert [story.root.id for story in index.stories(9, prefix="a/")] == ["a/3"]
+
+
+def test_a_root_that_its_position_names_is_in_no_list_by_prefix(tmp_path: Path) -> None:
+    with opened(tmp_path, PARAMETERS, stories=True) as index:
+        index.begin(ONE, "a", 0)
+        admitted(index, [("a/0/", 3), ("a/", 2)])
+        assert [story.root.id for story in index.stories(9, prefix="a/")] == ["a/3"]
+        assert [story.root.id for story in index.stories(9)] == ["a/0/0", "a/3"]
