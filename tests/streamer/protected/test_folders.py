@@ -34,7 +34,10 @@ def test_a_folder_that_is_named_twice_counts_once_by_its_name(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("nowhere", r"index\.protected: .*nowhere: there is no protected set\. Make one \(streamer protect FILES --out"),
+        (
+            "nowhere",
+            r"index\.protected: .*nowhere: there is no protected set\. Make one \(streamer protect FILES --out",
+        ),
         ("plain", r"index\.protected: .*plain: there is no protected set"),
         ("live", r"index\.protected: .*live: this is the index itself"),
         ("based", r"index\.protected: .*based: it is in index\.base too, whose matches are dropped"),
