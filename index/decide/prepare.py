@@ -14,7 +14,7 @@ from index.matching.minhash import mixed
 from index.storage import log
 from index.storage.parameters import Parameters
 
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 4_096
 """Rows decided at once: a chunk. Each takes time for its calls, so a whole batch of usual size is one."""
 
 
