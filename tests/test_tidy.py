@@ -427,7 +427,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
     "tests/index/decide/test_recrawl.py": ("index.versions.history",),
-    "tests/index/decide/test_give_back.py": ("index.versions.by_id",),
+    "tests/index/decide/test_forget.py": ("index.versions.by_id",),
     "tests/streamer/fingerprint/test_digests.py": ("streamer.text.passage_kernels",),
     "tests/index/tools/test_frames.py": ("index.tools.verify_frames",),
     "tests/index/stories/test_fold.py": (

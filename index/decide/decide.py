@@ -25,7 +25,6 @@ from index.kernels.walk import NO_ORIGIN, Candidates, Outcomes, walk
 from index.matching.outcome import ROW_ORDER, Outcome
 from index.session import ReadSession
 from index.storage import documents
-from index.versions.by_id import versions_by_id
 from index.versions.history import Versions, versions_of
 from index.versions.reasons import original_columns
 
@@ -51,14 +50,11 @@ def decide(session: ReadSession, chunk: Prepared) -> DecidedChunk:
     by_id = documents.are_given_back(session.visibility, entries.ids)
     versions = versions_of(session, entries)
     gathered = gather(session, chunk)
-    # The last version alone decides some rows, whatever they match.
-    asking = np.flatnonzero(by_id if versions is None else by_id & ~versions.by_last)
-    own_rows, own_numbers = versions_by_id(session, [(row, entries.ids[row]) for row in asking.tolist()])
-    rows, numbers = np.concatenate([gathered.rows, own_rows]), np.concatenate([gathered.numbers, own_numbers])
     is_keyed = versions is not None or bool(by_id.any())
+    numbers = gathered.numbers
     known = versions.numbers() if versions is not None else numbers[:0]
     loaded = load(session, entries, np.concatenate([numbers, known]), with_ids=is_keyed)
-    candidates = candidates_of(chunk, rows, loaded.places(numbers), asking, by_id)
+    candidates = candidates_of(gathered.rows, loaded.places(numbers), by_id)
     pages = pages_of(versions, loaded, len(entries))
     outcomes, rule = undecided(entries, gathered.compared), rule_of(parameters, session.longer)
     walk(candidates, chains_of_chunk(chunk), pages, loaded.documents, outcomes, rule, chunk.is_check)
@@ -66,32 +62,13 @@ def decide(session: ReadSession, chunk: Prepared) -> DecidedChunk:
 
 
 def candidates_of(
-    chunk: Prepared,
-    rows: npt.NDArray[np.int64],
-    places: npt.NDArray[np.int64],
-    asking: npt.NDArray[np.int64],
-    by_id: npt.NDArray[np.bool_],
+    rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], by_id: npt.NDArray[np.bool_]
 ) -> Candidates:
-    """Candidates by row; documents that have left the log are none."""
+    """Candidates by row, int64 [m] each, for rows with these `by_id`; documents that have left the log are none."""
     rows, places = rows[places != NONE], places[places != NONE]
-    if len(asking) and not chunk.is_check:
-        # Versions in the batch need no band in common.
-        own = _earlier_versions(chunk.entries, asking)
-        rows, places = np.concatenate([rows, own[0]]), np.concatenate([places, own[1]])
     order = np.argsort(rows, kind="stable")
-    begins = np.searchsorted(rows[order], np.arange(len(chunk.entries) + 1))
+    begins = np.searchsorted(rows[order], np.arange(len(by_id) + 1))
     return Candidates(begins, places[order], by_id)
-
-
-def _earlier_versions(entries: Entries, asking: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Pairs of an asking row and an earlier row with its id, int64 [2, m]."""
-    rows_of: dict[str, list[int]] = {entries.ids[row]: [] for row in asking.tolist()}
-    for row, id_ in enumerate(entries.ids):
-        if id_ in rows_of:
-            rows_of[id_].append(row)
-    # Rows [3, 5, 8] of one id: the pairs are (5, 3), (8, 3) and (8, 5).
-    pairs = [np.array(rows)[np.array(np.tril_indices(len(rows), -1))] for rows in rows_of.values() if len(rows) > 1]
-    return np.concatenate([np.empty((2, 0), np.int64), *pairs], axis=1)
 
 
 def chains_of_chunk(chunk: Prepared) -> Chains:

@@ -6,8 +6,8 @@ near to it are its duplicates.
 
 Until the given-back document is forgotten or expires, a record with its id is a DUPLICATE only of its own earlier
 versions, and otherwise UNIQUE, however near other documents are. The judge gives others the reason OTHER_ID. An earlier
-version is an entry with the same id whose root has that id too. The look-up is by id, so bands miss no version: all that
-were given back, and those among the last 64 records with the id. Guard and policies treat such a duplicate as any other.
+version is an entry with the same id whose root has that id too. It is looked up as every entry is, so `index.recrawl`
+knows the page's last version without a band in common. Guard and policies treat such a duplicate as any other.
 
 The key `giving back` names a decided batch until its delivery is settled, and blocks other batches meanwhile.
 """

@@ -251,8 +251,7 @@ def _outcome(session: WriteSession, entries: Entries, named: _Named) -> Outcome:
     # Suspects enter as well; with insert = "unique" there are none.
     outcomes.entering[named.naming & (named.verdicts == Verdict.SUSPECT)] = parameters.insert == "root"
     if parameters.insert == "root" and duplicates.any():
-        nobody, nothing = np.zeros(count, np.bool_), np.empty(0, np.int64)
-        candidates = candidates_of(chunk, found.rows, loaded.places(found.numbers), nothing, nobody)
+        candidates = candidates_of(found.rows, loaded.places(found.numbers), np.zeros(count, np.bool_))
         roots = np.where(duplicates, originals, NONE)
         choose_members(candidates, chains_of_chunk(chunk), documents, outcomes, rule, roots)
     plain, distances = distances_to(rows, originals[rows], documents, rule)

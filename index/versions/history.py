@@ -100,10 +100,8 @@ class Versions:
     keys_of_rows  int64 [n], each row's key, by place in `keys`; -1 without a usable id
     keys          distinct
     known         each key's versions: all that count, or only the last where that decides; None without one
-    by_last       bool [n], rows that their document's last version decides alone, whatever they match
 
-    >>> rows = np.zeros(2, np.bool_)
-    >>> versions = Versions(np.array([0, -1]), keys=[("a", 9)], known=[None], by_last=rows)
+    >>> versions = Versions(np.array([0, -1]), keys=[("a", 9)], known=[None])
     >>> [versions.keys[key] for key in versions.keys_of_rows.tolist() if key >= 0]
     [('a', 9)]
     """
@@ -111,7 +109,6 @@ class Versions:
     keys_of_rows: npt.NDArray[np.int64]
     keys: list[Key]
     known: list[History | None]
-    by_last: npt.NDArray[np.bool_]
 
     def numbers(self) -> npt.NDArray[np.uint64]:
         """Numbers of the documents that are the last or current versions, uint64 [m]."""
@@ -173,8 +170,7 @@ def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
             and history.last.number in replaceable
         ]
     )
-    own = np.array([history is not None and history.last.own for history in newest], np.bool_)
-    return Versions(keys_of_rows, keys, known, (keys_of_rows >= 0) & (own & ~differs)[keys_of_rows])
+    return Versions(keys_of_rows, keys, known)
 
 
 def _suffices(history: History | None, text: int, substance: int) -> bool:

@@ -210,9 +210,7 @@ class BruteForceIndex:
         is_back = any(self.known[each].id == id_ for each in given_back)
         if is_back:
             of_kind = [known for known in of_kind if known.id == id_ and self._root(known.number).id == id_]
-        # Looked up by id, versions need no band in common.
-        measured = self.distance_to_root if is_back and kind is Kind.NEAR else self.distance
-        apart = [(measured(known.fingerprint, fingerprint), known.number) for known in of_kind]
+        apart = [(self.distance(known.fingerprint, fingerprint), known.number) for known in of_kind]
         matches = [(distance, number) for distance, number in apart if distance <= radius]
         look = b"" if entries.looks is None else entries.looks[row].tobytes()
         if kind is Kind.NEAR:
