@@ -20,7 +20,7 @@ FOLDER_MODULES_MAX = 18
 
 CODE_LINES_MAX = {
     "index": 906,
-    "index/dataflow": 2180,
+    "index/dataflow": 2343,
     "index/decide": 1434,
     "index/frames": 182,
     "index/kernels": 2030,
@@ -58,7 +58,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 56_350, "bench": 7_720, "deploy": 4_124}
+OTHER_CODE_LINES_MAX = {"tests": 56_900, "bench": 7_720, "deploy": 4_124}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -419,6 +419,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.dataflow.resolving.page_states",
         "index.dataflow.versions",
     ),
+    "tests/index/dataflow/resolving/test_forgotten.py": ("index.dataflow.resolving.kept_rows",),
     "tests/index/dataflow/test_retention.py": (
         "index.dataflow.ages",
         "index.dataflow.ledger",

@@ -68,6 +68,17 @@ class Ages:
         """age_max_ms: as in `index.session.Retention`."""
         self._age_max_ms = age_max_ms
 
+    def enter(self, task: Task, key: tuple[int, int], count: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """As `advance`, for documents that were given back: they expire by the partition's time, and do not move it."""
+        state = self._read(task)
+        if state is None:
+            return (0, 0), (0, 0)
+        if state.watermark_ms >= 0:
+            # The source's time has a note: it reaches beyond these documents from now on.
+            note = _NOTE.pack(state.watermark_ms, key[0], key[1] + count)
+            task.put_all({_note(state.last - 1): note})
+        return state.begin, state.end
+
     def advance(
         self, task: Task, stream: str, key: tuple[int, int], times_ms: npt.NDArray[np.int64]
     ) -> tuple[tuple[int, int], tuple[int, int]]:

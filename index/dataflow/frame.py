@@ -6,12 +6,14 @@ A host's frame depends on the earlier documents in its group alone (`index.frame
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from index.dataflow.filing import Filing
 from index.dataflow.message import Decided, Kind, Message, Task
-from index.dataflow.rows import Layout, rows_of
+from index.dataflow.rows import Layout, Rows, rows_of, run_begins
 from index.frames.samples import NOTHING_TAKEN, admit_hosts, counting_by, framed
 from index.storage import layout as stored
 from index.storage.parameters import Parameters
@@ -33,10 +35,23 @@ class Frame:
         self._own_thread = ThreadPoolExecutor(1)
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
-        """Set frames for a slot's pages, and sample the pages."""
+        """Set frames for a slot's pages, and sample the pages that are new."""
         task.put_all(dict(_named(each.content) for each in messages if each.kind == Kind.SAMPLE))
-        pages = rows_of((each.content for each in messages if each.kind == Kind.PAGES), self._layout.page)
-        pages = np.take(pages, np.lexsort((pages["low"], pages["high"])))
+        for pages, are_known in self._in_order(messages):
+            yield from self._filed(self._known(task, pages) if are_known else self._sampled(task, pages), pages, slot)
+
+    def _in_order(self, messages: Sequence[Message]) -> Iterator[tuple[Rows, bool]]:
+        """Pages in order, in runs of those that their host has met and those that it has not."""
+        kinds = Kind.PAGES, Kind.KNOWN_PAGES
+        parts = [rows_of((each.content for each in messages if each.kind == kind), self._layout.page) for kind in kinds]
+        pages, are_known = np.concatenate(parts), np.repeat([False, True], [len(part) for part in parts])
+        order = np.lexsort((pages["low"], pages["high"]))
+        pages, are_known = np.take(pages, order), are_known[order]
+        bounds = pairwise([*run_begins(are_known).tolist(), len(pages)])
+        yield from ((pages[begin:end], bool(are_known[begin])) for begin, end in bounds)
+
+    def _sampled(self, task: Task, pages: Rows) -> npt.NDArray[np.uint64]:
+        """The pages' fingerprints with frames; their hosts sample them."""
         groups = stored.unpack_host_groups([task.get(_GROUP)])
         group_places = np.zeros(len(pages), np.int64)
         admitted = self._own_thread.submit(admit_hosts, groups, pages["host"], group_places).result()
@@ -53,6 +68,19 @@ class Frame:
         # A place has its last sample.
         contents = {names[number]: stored.pack_sample(changed[number]) for number in sorted(changed)}
         task.put_all({_GROUP: stored.pack_host_groups(groups)[0], **contents})
+        return prints
+
+    def _known(self, task: Task, pages: Rows) -> npt.NDArray[np.uint64]:
+        """The pages' fingerprints with frames by their hosts' samples, which stay as they are; as `frames.hosts.with_frames`."""
+        hosts = stored.unpack_host_groups([task.get(_GROUP)]).hosts[0]
+        sampled, places = np.intersect1d(hosts, pages["host"], return_indices=True)[:2]
+        rows = np.flatnonzero(np.isin(pages["host"], sampled))
+        samples = [stored.unpack_sample(task.get(_PLACE.pack(place)) or b"") for place in places.tolist()]
+        prints, counting = np.ascontiguousarray(pages["whole"]["fingerprint"]), self._counting._replace(new_min=0)
+        numbers = np.searchsorted(sampled, pages["host"][rows])
+        return self._own_thread.submit(framed, prints, rows, numbers, samples, counting, learning=False).result()[0]
+
+    def _filed(self, prints: npt.NDArray[np.uint64], pages: Rows, slot: int) -> Iterator[Message]:
         signatures = np.zeros(len(pages), self._layout.signature)
         for name in ("high", "low", "whole", "tag"):
             signatures[name] = pages[name]

@@ -70,6 +70,10 @@ class Kind(IntEnum):
     """The first epoch that is not over: see `ledger.pack_floor`."""
     FORGOTTEN = 17
     """Names whose documents leave, with a place in the order: `resolving.forgotten.FORGOTTEN`."""
+    GIVEN_BACK = 18
+    """Documents that enter without a decision: `resolving.given_back.GIVEN_BACK`."""
+    KNOWN_PAGES = 19
+    """NEAR documents with a host that has met them before: as PAGES, but the host does not sample them again."""
 
 
 class Message(NamedTuple):
@@ -164,6 +168,7 @@ class Arrival:
     content  the batch as bytes, returned unread with the verdicts
     floor    in a batch without rows: what RESOLVE wrote
     forgets  in a batch without rows: uint64 [n], `rows.name_digests` of earlier documents, which leave here. None without any
+    given_back  whether a person gave these documents back: they enter here, decide no offsets, and need no verdict
     seeds    an index's entries, with their place in its order as `time_ms`, deciding no offsets; None: documents to decide
     """
 
@@ -178,6 +183,7 @@ class Arrival:
     seeds: Seeds | None = None
     floor: Floor | None = None
     forgets: npt.NDArray[np.uint64] | None = None
+    given_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from index.dataflow.filing import Filing
 from index.dataflow.ledger import pack_floor
 from index.dataflow.message import Arrival, Floor, Kind, Message, Seeds, Stage, Task, pack_texts
 from index.dataflow.resolving.forgotten import FORGOTTEN
+from index.dataflow.resolving.given_back import GIVEN_BACK
 from index.dataflow.rows import (
     PARTITION_BITS,
     RECORD,
@@ -100,6 +101,9 @@ class Order:
                 f"Partition {arrival.source.partition} lacks entries of the index that it was to be seeded with. Go on with the "
                 "job that seeds, from this state, until it has all; docs/flink.md says how to tell."
             )
+        if arrival.given_back:
+            yield from self._given_back(task, known, arrival)
+            return
         stream, ends = arrival.source.stream, known.ends
         # Every batch advances time, even an empty one, as the watermark does. The log's clock may go back; this time does not.
         time_ms = max(arrival.time_ms, known.time_ms)
@@ -116,9 +120,7 @@ class Order:
                 # A recreated topic reuses its offsets, so only a later time keeps keys unique.
                 time_ms = max(time_ms, known.time_ms + 1)
             ends = {**ends, stream: arrival.end}
-            known = self._with_settings(known, arrival)
-            if self._retained is not None and not known.run:
-                known = known._replace(run=secrets.randbelow(2**63) + 1)
+            known = self._drawn(self._with_settings(known, arrival))
         self._record(task, known._replace(ends=ends, time_ms=time_ms))
         if arrival.floor is not None and arrival.floor.run == known.run:
             yield from self._passed_on(arrival.floor, self._slot_of(time_ms))
@@ -134,6 +136,38 @@ class Order:
             yield self._placed(task, arrival, entries, high, begin, known.run)
         yield from self._handed_out(arrival, entries, begin, first, time_ms)
 
+    def _given_back(self, task: Task, known: Recorded, arrival: Arrival) -> Iterator[Message]:
+        """Documents that enter undecided, behind all of this partition so far."""
+        self._require_leaving("given back")
+        require_sound(arrival.entries, self._parameters)
+        known, time_ms = self._drawn(self._with_settings(known, arrival)), max(arrival.time_ms, known.time_ms)
+        # What comes next may have the same offsets, so a later time keeps keys unique.
+        self._record(task, known._replace(time_ms=time_ms + 1))
+        entries = arrival.entries.take(np.flatnonzero(arrival.entries.kinds <= EntryKind.EXACT))
+        if not len(entries):
+            return
+        begin = _latest_end(known.ends)
+        high, low = document_keys(time_ms, arrival.source.partition, begin, len(entries))
+        rows = np.zeros(len(entries), GIVEN_BACK)
+        rows["high"], rows["low"], rows["names"] = high, low, self._names(entries)
+        yield Message(Stage.RESOLVE, 0, self._slot_of(time_ms), Kind.GIVEN_BACK, rows.tobytes())
+        if self._retained is not None:
+            yield self._placed(task, arrival, entries, high, begin, known.run)
+        yield from self._handed_out(arrival, entries, begin, 0, time_ms)
+
+    def _drawn(self, known: Recorded) -> Recorded:
+        """With retention, the known facts with a number for floors."""
+        if self._retained is None or known.run:
+            return known
+        return known._replace(run=secrets.randbelow(2**63) + 1)
+
+    def _require_leaving(self, what: str) -> None:
+        if not self._layout.leaves:
+            raise ValueError(
+                f"Documents are to be {what}, and in this job no entry leaves: it has neither updates nor retention. Submit it "
+                'without the state and with index.recrawl = "update", and replay the log.'
+            )
+
     def _passed_on(self, floor: Floor, slot: int) -> Iterator[Message]:
         """A floor for all that keep documents."""
         for stage in self._keepers:
@@ -144,15 +178,10 @@ class Order:
         self, names: npt.NDArray[np.uint64], ends: Mapping[str, int], time_ms: int, partition: int
     ) -> Message:
         """Names for RESOLVE, whose documents leave between this partition's batches."""
-        if not self._layout.leaves:
-            raise ValueError(
-                "Documents are to be forgotten, and in this job no entry leaves: it has neither updates nor retention. Submit it "
-                'without the state and with index.recrawl = "update", and replay the log.'
-            )
+        self._require_leaving("forgotten")
         rows = np.zeros(len(names), FORGOTTEN)
         rows["name"], rows["high"] = names, time_ms << PARTITION_BITS | partition
-        # Earlier streams' documents have earlier times, so only the latest stream's offsets matter.
-        rows["low"] = [0, *ends.values()][-1] << ROW_BITS
+        rows["low"] = _latest_end(ends) << ROW_BITS
         return Message(Stage.RESOLVE, 0, self._slot_of(time_ms), Kind.FORGOTTEN, rows.tobytes())
 
     def _recorded(self, task: Task) -> Recorded:
@@ -195,10 +224,10 @@ class Order:
         slot = self._slot_of(time_ms)
         high, low = document_keys(time_ms, partition, begin, len(entries))
         heading = np.array([high, begin, first, len(entries)], "<u8").tobytes()
-        if seeds is None:
+        if seeds is None and not arrival.given_back:
             kinds = entries.kinds.astype("u1").tobytes()
             yield Message(Stage.JOIN, partition, slot, Kind.BATCH, heading + kinds + arrival.content)
-        elif len(seeds.members):
+        elif seeds is not None and len(seeds.members):
             yield Message(Stage.RESOLVE, 0, slot, Kind.SETTLED, self._settled(seeds, high, low).tobytes())
         entering = np.flatnonzero((entries.kinds == EntryKind.NEAR) | (entries.kinds == EntryKind.EXACT))
         if not len(entering):
@@ -213,7 +242,8 @@ class Order:
         near, exact = (self._signatures(entries, kind, high, low, tags) for kind in (EntryKind.NEAR, EntryKind.EXACT))
         if self._parameters.frames is not None and seeds is None:
             hosts = host_keys(entries.hosts or [None] * len(entries))[entries.kinds == EntryKind.NEAR]
-            yield from self._pages(near[hosts != NO_HOST], hosts[hosts != NO_HOST], slot)
+            kind = Kind.KNOWN_PAGES if arrival.given_back else Kind.PAGES
+            yield from self._pages(near[hosts != NO_HOST], hosts[hosts != NO_HOST], slot, kind)
             near = near[hosts == NO_HOST]
         yield from self._filing.filed(near, slot, exact, seeded=seeds is not None)
 
@@ -221,7 +251,9 @@ class Order:
         """A batch's place, for RESOLVE; high, begin: of its first row."""
         key, nothing = (high, begin << ROW_BITS), (0, 0)
         expired = nothing, nothing
-        if self._ages is not None:
+        if self._ages is not None and arrival.given_back:
+            expired = self._ages.enter(task, key, len(entries))
+        elif self._ages is not None:
             expired = self._ages.advance(task, arrival.source.stream, key, entries.times_ms)
         place = Place(*key, *expired, run, entries.kinds <= EntryKind.EXACT)
         return Message(Stage.RESOLVE, 0, self._slot_of(high >> PARTITION_BITS), Kind.PLACES, pack_place(place))
@@ -235,13 +267,7 @@ class Order:
         if not self._layout.leaves:
             return tags
         tags["kind"], tags["digests"] = entries.kinds[:, None], digests_of(entries)[:, None]
-        tags["names"] = np.array([name_digests(id_) for id_ in entries.ids], np.uint64).reshape(-1, 1, 2)
-        usable = np.ones(len(entries), np.bool_) if entries.named is None else entries.named
-        for row in np.flatnonzero(~usable).tolist():
-            partition = entries.sources[entries.source_numbers[row]].partition
-            # Its position names it: the topic before that is no scope.
-            if entries.ids[row].endswith(f"/{partition}/{entries.offsets[row]}"):
-                tags["names"][row, 0, 1] = 0
+        tags["names"], usable = self._names(entries)[:, None], _usable(entries)
         if Stage.VERSIONS not in self._keepers:
             return tags
         hosts = log.host_digests(entries).tolist()
@@ -251,6 +277,16 @@ class Order:
                 # 0 says that there is none.
                 tags["page"][row] = xxhash.xxh3_64_intdigest(octets, hosts[row]) or 1
         return tags
+
+    def _names(self, entries: Entries) -> npt.NDArray[np.uint64]:
+        """Each document's `name_digests`, uint64 [n, 2]."""
+        names = np.array([name_digests(id_) for id_ in entries.ids], np.uint64).reshape(-1, 2)
+        for row in np.flatnonzero(~_usable(entries)).tolist():
+            partition = entries.sources[entries.source_numbers[row]].partition
+            # Its position names it: the topic before that is no scope.
+            if entries.ids[row].endswith(f"/{partition}/{entries.offsets[row]}"):
+                names[row, 1] = 0
+        return names
 
     def _records(self, tags: Rows, high: int, low: npt.NDArray[np.uint64], slot: int) -> Iterator[Message]:
         pages = tags["page"].ravel()
@@ -272,13 +308,13 @@ class Order:
         signatures["tag"] = tags[rows]
         return signatures
 
-    def _pages(self, signatures: Rows, hosts: npt.NDArray[np.uint64], slot: int) -> Iterator[Message]:
+    def _pages(self, signatures: Rows, hosts: npt.NDArray[np.uint64], slot: int, kind: Kind) -> Iterator[Message]:
         pages = np.zeros(len(hosts), self._layout.page)
         pages["host"] = hosts
         for name in ("high", "low", "whole", "tag"):
             pages[name] = signatures[name]
         for group, content in packed_by_group(pages, groups_of(hosts)):
-            yield Message(Stage.FRAME, group, slot, Kind.PAGES, content)
+            yield Message(Stage.FRAME, group, slot, kind, content)
 
     def _settled(self, seeds: Seeds, high: int, low: npt.NDArray[np.uint64]) -> Rows:
         settled = np.zeros(len(seeds.members), self._layout.settled)
@@ -286,6 +322,16 @@ class Order:
         settled["earlier_high"], settled["earlier_low"] = seeds.roots.T
         settled["earlier_whole"] = self._filing.wholes(seeds.fingerprints, seeds.looks, seeds.letters)
         return settled
+
+
+def _latest_end(ends: Mapping[str, int]) -> int:
+    """End of the latest stream: earlier streams' documents have earlier times."""
+    return [0, *ends.values()][-1]
+
+
+def _usable(entries: Entries) -> npt.NDArray[np.bool_]:
+    """Whether documents brought their ids along, bool [n]."""
+    return np.ones(len(entries), np.bool_) if entries.named is None else entries.named
 
 
 def _require_same(stored: Mapping[str, str], asked: Mapping[str, str]) -> None:

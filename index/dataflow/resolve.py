@@ -7,6 +7,7 @@ documents as its rows and all earlier ones as its index.
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +19,7 @@ from index.dataflow.message import EQUAL_TEXT, Decided, Floor, Kind, Message, St
 from index.dataflow.resolving.deciding import Concluded, concluded
 from index.dataflow.resolving.fates import FateStore
 from index.dataflow.resolving.forgotten import FORGOTTEN, ForgottenNames
+from index.dataflow.resolving.given_back import GIVEN_BACK, GivenBack
 from index.dataflow.resolving.horizon import Horizon
 from index.dataflow.resolving.known import Gatherer, keys_of
 from index.dataflow.resolving.page_states import PageState, PageStates, page_name
@@ -69,8 +71,8 @@ class Resolve:
         self._updates, self._retained = updates, retained
         self._retention = None if retained is None else RetentionState(retained)
         self._fates, self._pages = FateStore(layout), PageStates(layout)
-        self._forgotten = ForgottenNames()
-        self._gatherer = Gatherer(layout, self._fates, self._pages, self._forgotten, retained)
+        self._forgotten, self._given_back = ForgottenNames(), GivenBack()
+        self._gatherer = Gatherer(layout, self._fates, self._pages, self._forgotten, self._given_back, retained)
         self._batches, self._names = Ledger(b"batches", _BATCH), Ledger(b"states", _PAGE)
         # Compiled loops may hang in a JVM's thread: they restore the thread state of whichever operator came there first.
         self._own_thread = ThreadPoolExecutor(1)
@@ -83,10 +85,13 @@ class Resolve:
         hits = rows_of((each.content for each in messages if each.kind == Kind.HITS), self._layout.hit)
         forgets = rows_of((each.content for each in messages if each.kind == Kind.FORGOTTEN), FORGOTTEN)
         forgets = np.take(forgets, np.lexsort((forgets["low"], forgets["high"])))
+        given_back = rows_of((each.content for each in messages if each.kind == Kind.GIVEN_BACK), GIVEN_BACK)
+        given_back = np.take(given_back, np.lexsort((given_back["low"], given_back["high"])))
+        self._given_back.add(task, given_back)
         if self._retention is None or self._retained is None:
             for names, own in _between(forgets, hits):
                 self._forgotten.add(task, names)
-                for found in self._decided(task, own, None):
+                for found in self._decided(task, own, given_back, None):
                     yield from self._named(found, slot)
             return
         places = [unpack_place(each.content) for each in messages if each.kind == Kind.PLACES]
@@ -101,7 +106,7 @@ class Resolve:
             # What an epoch held that is over has expired, and is removed.
             own &= self._retained.epochs(hits["earlier_high"]) >= self._retention.latest_floor(task)
             entered = place.may_enter
-            for found in self._decided(task, hits[own], horizon):
+            for found in self._decided(task, hits[own], given_back, horizon):
                 documents = found.known.documents[found.known.first :]
                 entered[row_numbers(documents["low"][~found.outcomes.entering])] = False
                 yield from self._named(found, slot)
@@ -112,16 +117,19 @@ class Resolve:
         if floor is not None:
             self._remove(task, floor.epoch, self._retained)
             self._forgotten.remove(task, floor.epoch, self._retained)
+            self._given_back.remove(task, floor.epoch, self._retained)
             yield floor
 
-    def _decided(self, task: Task, hits: Rows, horizon: Horizon | None) -> Iterator[Concluded]:
-        """Decide documents with these hits, and put what comes of it."""
-        _, ranks = np.unique(keys_of(hits), return_inverse=True)
-        for _, places in by_group(ranks // ROWS_AT_ONCE):
-            known = self._gatherer.known(task, hits[places], horizon)
-            found = self._own_thread.submit(concluded, known, self._rule).result()
-            self._write(task, found)
-            yield found
+    def _decided(self, task: Task, hits: Rows, given_back: Rows, horizon: Horizon | None) -> Iterator[Concluded]:
+        """Decide documents with these hits, and put what comes of it; what was given back enters at its place."""
+        for are_given_back, own in _apart(given_back, hits):
+            _, ranks = np.unique(keys_of(own), return_inverse=True)
+            for _, places in by_group(ranks // ROWS_AT_ONCE):
+                known = self._gatherer.known(task, own[places], horizon)
+                deciding = partial(concluded, known, self._rule, are_given_back=are_given_back)
+                found = self._own_thread.submit(deciding).result()
+                self._write(task, found)
+                yield found
 
     def _named(self, found: Concluded, slot: int) -> Iterator[Message]:
         rejects = self._rejects(found)
@@ -190,9 +198,41 @@ class Resolve:
         # A changed list is put whole, without the entries that have left.
         followers = followers[:, ~lost[followers[1]] & np.isin(followers[0], known.alike[entered])]
         batches = self._fates.write(task, documents[gone], members, _follower_rows(documents, followers))
+        self._note_given_back(task, found)
         states = found.states() if self._updates else {}
         self._pages.write(task, states)
         self._note(task, batches, states)
+
+    def _note_given_back(self, task: Task, found: Concluded) -> None:
+        """Note updates of what was given back as given back too."""
+        outcomes, known = found.outcomes, found.known
+        rows = np.flatnonzero(outcomes.verdicts == Verdict.UPDATE)
+        if not len(rows):
+            return
+        updates, replaced = known.documents[known.first + rows], known.documents[found.numbers(outcomes.named[rows])]
+        given_back = {*keys_of(self._given_back.with_ids(task, updates["tag"]["names"][:, 0, 0])).tolist()}
+        noted = np.zeros(len(rows), np.bool_)
+        for place, (key, before) in enumerate(zip(keys_of(updates).tolist(), keys_of(replaced).tolist(), strict=True)):
+            # Of updates 8 of 5 and 9 of 8, the second is a version of 5 too.
+            if before in given_back:
+                given_back.add(key)
+                noted[place] = True
+        versions = np.zeros(int(noted.sum()), GIVEN_BACK)
+        for name in ("high", "low"):
+            versions[name] = updates[name][noted]
+        versions["names"] = updates["tag"]["names"][noted, 0]
+        self._given_back.add(task, versions)
+
+
+def _apart(given_back: Rows, hits: Rows) -> Iterator[tuple[bool, Rows]]:
+    """Runs of hits in the order of their documents, and whether those were given back; given_back: GIVEN_BACK in order."""
+    keys, entering = keys_of(hits), keys_of(given_back)
+    begins = entering[run_begins(given_back["high"])] if len(entering) else entering
+    are_given_back = np.isin(keys, entering)
+    # A batch that was given back is whole between two others: runs 0, 1 and 2 are before it, itself and behind it.
+    runs = 2 * np.searchsorted(begins, keys, "right") - are_given_back
+    for run, places in by_group(runs):
+        yield bool(run % 2), hits[places]
 
 
 def _between(forgets: Rows, hits: Rows) -> Iterator[tuple[Rows, Rows]]:

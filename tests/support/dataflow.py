@@ -64,6 +64,8 @@ class Batch(NamedTuple):
     floor: Floor | None = None
     forgets: tuple[str, ...] = ()
     """Ids, and beginnings of ids that end with a slash."""
+    given_back: bool = False
+    """Whether a person gave these entries back, after the offset `end`."""
 
     def arrival(self) -> Arrival:
         if self.seeds is not None:
@@ -83,6 +85,7 @@ class Batch(NamedTuple):
             content,
             floor=self.floor,
             forgets=forgets,
+            given_back=self.given_back,
         )
 
 
@@ -268,12 +271,12 @@ class Cluster:
             self.floors += 1
             last = log[at - 1]
             nothing = last.entries.take(np.arange(0))
-            log.insert(at, last._replace(begin=last.end, entries=nothing, floor=floor))
+            log.insert(at, last._replace(begin=last.end, entries=nothing, floor=floor, given_back=False))
 
 
 def answers_by_position(decided: list[Decided], logs: dict[int, list[Batch]]) -> dict[tuple[int, int], Answer]:
     """Answers by partition and offset. What is told more than once must be the same."""
-    batches = {batch.arrival().content: batch for log in logs.values() for batch in log}
+    batches = {batch.arrival().content: batch for log in logs.values() for batch in log if not batch.given_back}
     found: dict[tuple[int, int], Answer] = {}
     for each in decided:
         entries = batches[each.content].entries
@@ -295,4 +298,6 @@ def in_order(logs: dict[int, list[Batch]]) -> list[Batch]:
         for batch in log:
             latest = max(latest, batch.time_ms)
             ordered.append((latest, batch.partition, batch.begin, batch))
+            # What comes behind it has a later time.
+            latest += batch.given_back
     return [batch for *_, batch in sorted(ordered, key=lambda each: each[:3])]

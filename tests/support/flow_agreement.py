@@ -1,6 +1,8 @@
 """Whether a flow says of every document what one index says that is fed in the order of the log."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +11,18 @@ import pytest
 from hypothesis import strategies as st
 
 from index.dataflow import Dataflow, Retained
+from index.entry import Source
 from index.index import Index
+from index.matching.root import RootRule
 from index.session import Longer, Retention
 from index.storage.parameters import Parameters
 from tests.support.crawls import UPDATES, crawled
-from tests.support.dataflow import EQUAL_REASONS, Answer, Batch, Cluster, answers_by_position, in_order
-from tests.support.entries import Row
-from tests.support.flow_logs import logs_of, parse_headers, with_forgets, with_lengths
+from tests.support.dataflow import EQUAL_REASONS, STREAM, Answer, Batch, Cluster, answers_by_position, in_order
+from tests.support.entries import Row, entries_of
+from tests.support.flow_logs import logs_of, parse_headers, with_forgets, with_given_back, with_lengths
 
 EVERYTHING = Retention()
+ROOTED = Parameters(64, 3, "root", root=RootRule(5, 1))
 
 
 def sequential(
@@ -29,13 +34,22 @@ def sequential(
     retention: Retention = EVERYTHING,
 ) -> dict[tuple[int, int], Answer]:
     """What one index says that is fed batch after batch, in order."""
+    with new_index(parameters, longer, updates=updates, retention=retention) as index:
+        return parse_headers(index, in_order(logs))
+
+
+@contextmanager
+def new_index(
+    parameters: Parameters, longer: Longer | None = None, *, updates: bool = False, retention: Retention = EVERYTHING
+) -> Iterator[Index]:
+    """An empty index that a flow equals."""
     options: dict[str, Any] = {"recrawl": UPDATES, "equal_reasons": EQUAL_REASONS} if updates else {}
     options |= {"retention": retention}
     with (
         tempfile.TemporaryDirectory() as directory,
         Index.open(Path(directory), parameters, map_bytes_max=2**30, longer=longer, **options) as index,
     ):
-        return parse_headers(index, in_order(logs))
+        yield index
 
 
 def with_repeats(logs: dict[int, list[Batch]], generator: np.random.Generator) -> dict[int, list[Batch]]:
@@ -45,8 +59,8 @@ def with_repeats(logs: dict[int, list[Batch]], generator: np.random.Generator) -
         again[partition] = []
         for place, batch in enumerate(log):
             earlier = log[int(generator.integers(place))] if place else batch
-            # A command that comes again forgets what came in between.
-            if generator.random() < 0.2 and place and not earlier.forgets:
+            # A command that comes again forgets what came in between, and gives back anew.
+            if generator.random() < 0.2 and place and not (earlier.forgets or earlier.given_back):
                 again[partition].append(earlier._replace(time_ms=batch.time_ms))
             again[partition].append(batch)
     return again
@@ -59,6 +73,7 @@ def assert_same(
     *,
     updates: bool = False,
     forgets: int = 0,
+    given_back: float = 0,
     **flow: Any,
 ) -> None:
     """Cluster and index agree, whatever is drawn: lengths, partitions, times, all events' order, repeats, crashes, a rescale."""
@@ -70,6 +85,11 @@ def assert_same(
         rows = with_lengths(rows, data.draw(st.integers(0, 2**32), label="seed of lengths"))
     logs = logs_of(rows, parameters.bits, data.draw(st.integers(1, 4), label="partitions"), generator)
     logs = with_forgets(logs, generator, forgets)
+    retained: Retained | None = flow.get("retained")
+    retention = EVERYTHING if retained is None else retained.retention
+    if given_back:
+        with new_index(parameters, longer, updates=updates, retention=retention) as index:
+            logs = with_given_back(index, logs, generator, given_back)
     dataflow = Dataflow(
         parameters,
         shards=data.draw(st.integers(1, 5)),
@@ -78,8 +98,6 @@ def assert_same(
         updates=updates,
         **flow,
     )
-    retained: Retained | None = flow.get("retained")
-    retention = EVERYTHING if retained is None else retained.retention
     expected = sequential(parameters, logs, longer, updates=updates, retention=retention)
     logs = with_repeats(logs, generator)
     told = []
@@ -114,3 +132,23 @@ def assert_crawl_same(parameters: Parameters, data: st.DataObject, *, scoped: bo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("index.dataflow.resolve.ROWS_AT_ONCE", data.draw(st.sampled_from([1, 7, 4_096])))
         assert_same(parameters, rows, data, chunk_entries=data.draw(st.sampled_from([1, 3, 256])), **sizes)
+
+
+def in_turn(*given: Row | tuple[Row, ...] | str, time_ms: int = 10) -> list[Answer]:
+    """Answers to documents of one partition, each in a batch of its own: a tuple is given back, a text forgotten."""
+    log = list[Batch]()
+    for place, each in enumerate(given):
+        own = {Row: (each,), tuple: each}.get(type(each), (Row(0, 0),))
+        rows = [row._replace(source=Source(STREAM, 0), offset=row.offset or place) for row in own]  # type: ignore[union-attr]
+        batch, end = entries_of(rows), log[-1].end if log else 0
+        if isinstance(each, Row):
+            log.append(Batch(time_ms * place, 0, place, place + 1, batch))
+        elif isinstance(each, tuple):
+            log.append(Batch(time_ms * place, 0, end, end, batch, given_back=True))
+        else:
+            log.append(Batch(time_ms * place, 0, end, end, batch.take(np.arange(0)), forgets=(each,)))
+    cluster = Cluster(Dataflow(ROOTED, slot_ms=10, updates=True), {0: log}, np.random.default_rng(1))
+    cluster.run()
+    answers = answers_by_position(cluster.decided, {0: log})
+    assert answers == sequential(ROOTED, {0: log}, updates=True)
+    return [answers[0, place] for place, each in enumerate(given) if isinstance(each, Row)]

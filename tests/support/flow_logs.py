@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from index.entry import Decisions, Entries, Kind, Source
+from index.entry import Decisions, Entries, Kind, Source, Verdict
 from index.frames import samples
 from index.index import Index
 from index.matching.minhash import Banding
@@ -17,7 +17,7 @@ from index.storage import layout
 from index.storage.parameters import Parameters
 from tests.support.brute_force_signatures import as_number, clustered_bins
 from tests.support.crawls import with_named
-from tests.support.dataflow import STREAM, Answer, Batch
+from tests.support.dataflow import STREAM, Answer, Batch, in_order
 from tests.support.entries import Row, clustered_fingerprints, entries_of
 from tests.support.framed_sites import PARAMETERS as FRAMED
 
@@ -66,6 +66,32 @@ def with_forgets(logs: dict[int, list[Batch]], generator: np.random.Generator, c
     return found
 
 
+def with_given_back(
+    index: Index, logs: dict[int, list[Batch]], generator: np.random.Generator, share: float
+) -> dict[int, list[Batch]]:
+    """Logs in which such a share of all batches is followed by some of the duplicates so far, which a person gave back.
+
+    index  empty; decides them as the logs have them then
+    """
+    found = {partition: log.copy() for partition, log in logs.items()}
+    dropped: dict[int, list[Entries]] = {partition: [] for partition in logs}
+    done = 0
+    while done < len(order := in_order(found)):
+        batch = order[done]
+        done += 1
+        answers, own = parse_headers(index, [batch]), dropped[batch.partition]
+        verdicts = [answers[batch.partition, at].verdict for at in batch.entries.offsets.tolist() if answers]
+        duplicates = np.flatnonzero(np.array(verdicts) == Verdict.DUPLICATE)
+        if len(duplicates):
+            own.append(batch.entries.take(duplicates))
+        if own and not batch.given_back and generator.random() < share:
+            entries = own.pop(int(generator.integers(len(own))))
+            at = next(place for place, each in enumerate(found[batch.partition]) if each is batch)
+            given_back = batch._replace(begin=batch.end, entries=entries, forgets=(), given_back=True)
+            found[batch.partition].insert(at + 1, given_back)
+    return found
+
+
 def with_lengths(rows: list[Row], seed: int) -> list[Row]:
     """Lengths that differ by up to a half, many of them equal; a few are unknown, and the copies' differ too."""
     lengths = (
@@ -89,6 +115,9 @@ def parse_headers(index: Index, batches: Iterable[Batch]) -> dict[tuple[int, int
         index.forget({name for name in batch.forgets if not name.endswith("/")})
         for beginning in (name for name in batch.forgets if name.endswith("/")):
             index.forget_names(beginning)
+        if batch.given_back:
+            index.give_back(batch.entries, delivered=True)
+            continue
         if not len(batch.entries):
             continue
         decisions: Decisions = index.admit(batch.entries, {Source(STREAM, batch.partition): batch.end})

@@ -44,7 +44,7 @@ class Concluded(NamedTuple):
         if origin >= 0:
             before = known.documents[known.first + origin]
         else:
-            page = np.searchsorted(known.pages.digests, self.documents.ids[row])
+            page = np.searchsorted(known.pages.digests, known.digests[known.first + row])
             before = known.pages.records[np.searchsorted(known.pages.pages, page, "right") - 1]
         return int(before["high"]), int(before["low"])
 
@@ -86,7 +86,8 @@ class Concluded(NamedTuple):
                 records[f"{prefix}{part}"] = known.documents[part][numbers]
         records["text"], records["substance"] = documents.digests[rows].T
         records["returns"], records["strangers"] = outcomes.returns[rows], outcomes.strangers[rows]
-        records["own"] = documents.delivered[places] & (documents.ids[places] == documents.ids[rows])
+        pages = np.roll(known.digests, -known.first)
+        records["own"] = documents.delivered[places] & (pages[places] == pages[rows])
         return records
 
 
@@ -107,15 +108,15 @@ def _newest(begins: Numbers, are_asked: npt.NDArray[np.bool_]) -> Numbers:
     return found
 
 
-def concluded(known: Known, rule: Rule) -> Concluded:
-    """Decide the undecided documents by the rule, with the others as its index."""
+def concluded(known: Known, rule: Rule, *, are_given_back: bool = False) -> Concluded:
+    """Decide the undecided documents by the rule, with the others as its index. are_given_back: all enter, whatever it says."""
     first, count = known.first, len(known.documents) - known.first
     rows, numbers = known.hits[0] - first, known.hits[1]
     # Rows have the first places, decided documents those behind them.
     places = np.where(numbers < first, numbers + count, numbers - first)
     order = np.argsort(rows, kind="stable")
     begins = np.searchsorted(rows[order], np.arange(count + 1))
-    candidates = Candidates(begins, places[order], np.zeros(count, np.bool_))
+    candidates = Candidates(begins, places[order], known.by_id)
     outcomes = Outcomes(
         verdicts=np.full(count, Verdict.UNIQUE, np.uint8),
         distances=np.full(count, NO_DISTANCE, np.int16),
@@ -130,8 +131,9 @@ def concluded(known: Known, rule: Rule) -> Concluded:
     documents, digests = _documents(known), np.empty(0, np.uint64)
     pages = no_pages(count)
     if known.documents["tag"].size:
-        digests, pages = _pages(known, documents, count)
-    walk(candidates, no_chains(count), pages, documents, outcomes, rule, False)
+        digests, pages = _pages(known, count)
+    if not are_given_back:
+        walk(candidates, no_chains(count), pages, documents, outcomes, rule, False)
     return Concluded(known, outcomes, documents, pages, digests)
 
 
@@ -148,8 +150,8 @@ def _documents(known: Known) -> Documents:
         np.full(size, EntryKind.NEAR, np.uint8),
     )
     if tags.size:
-        # A page is an id on a host.
-        ids, digests, kinds = (np.ascontiguousarray(tags[name][:, 0]) for name in ("page", "digests", "kind"))
+        ids = np.ascontiguousarray(tags["names"][:, 0, 0])
+        digests, kinds = (np.ascontiguousarray(tags[name][:, 0]) for name in ("digests", "kind"))
     return Documents(
         order=np.concatenate(
             [np.arange(ROW_ORDER, ROW_ORDER + count, dtype=np.uint64), np.arange(first, dtype=np.uint64)]
@@ -163,14 +165,15 @@ def _documents(known: Known) -> Documents:
         # Without letters all are 0, unknown.
         lengths=whole["letters"].sum(axis=1, dtype=np.int64),
         ids=ids,
-        hosts=np.zeros(size, np.uint32),
+        # A page's digest is one of its id and its host: of one id, hosts differ in it.
+        hosts=known.digests[order].astype(np.uint32),
         digests=digests,
     )
 
 
-def _pages(known: Known, documents: Documents, count: int) -> tuple[npt.NDArray[np.uint64], Pages]:
+def _pages(known: Known, count: int) -> tuple[npt.NDArray[np.uint64], Pages]:
     """The rows' pages as digests, uint64 [k], and what is known about these."""
-    own, keys_of_rows = documents.ids[:count], np.full(count, NONE)
+    own, keys_of_rows = known.digests[known.first :], np.full(count, NONE)
     there = own != 0
     digests, keys_of_rows[there] = np.unique(own[there], return_inverse=True)
     records, size = known.pages.records, len(digests)

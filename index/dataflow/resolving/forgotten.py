@@ -4,83 +4,54 @@ So no operator has to find a document by its id, and RESOLVE alone hears of it. 
 over, as all documents before have then expired.
 """
 
-import struct
-from itertools import pairwise
-
 import numpy as np
 import numpy.typing as npt
 
 from index.dataflow.message import Task
+from index.dataflow.resolving.kept_rows import KeptRows
 from index.dataflow.rows import Retained, Rows
 
 FORGOTTEN = np.dtype([("name", "<u8"), ("high", "<u8"), ("low", "<u8")])
 """One of a document's `rows.name_digests`, and the key below which documents with that name do not count."""
-
-CHUNK_ROWS = 2**12
-"""Most names that a value has: a forgotten document rewrites the last value."""
-
-_STATE = b"forgotten"
 
 
 class ForgottenNames:
     """Forgotten names. They stay in memory, 24 bytes each."""
 
     def __init__(self) -> None:
-        self._written: Rows | None = None
-        """As in the state, in order."""
-        self._sorted = np.zeros(0, FORGOTTEN)
+        self._kept = KeptRows(b"forgotten", FORGOTTEN)
+        self._sorted: Rows | None = None
         """Each name with its last key, by name."""
 
     def add(self, task: Task, rows: Rows) -> None:
         """Forget, as FORGOTTEN with keys above all earlier ones."""
         if len(rows):
-            known = self._read(task)
-            self._put(task, np.concatenate([known, rows]), len(known) // CHUNK_ROWS)
+            self._kept.add(task, rows)
+            self._sorted = None
 
-    def are(self, task: Task, documents: Rows) -> npt.NDArray[np.bool_]:
-        """Whether documents were forgotten, bool [n]; as `Layout.signature` with a tag."""
-        self._read(task)
+    def are(self, task: Task, documents: Rows, names: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Whether documents were forgotten, bool [n]: rows with `high` and `low`, and their `name_digests`, uint64 [n, 2]."""
         forgotten = np.zeros(len(documents), np.bool_)
-        if not len(self._sorted):
+        known = self._by_name(task)
+        if not len(known):
             return forgotten
-        for names in documents["tag"]["names"][:, 0].T:
-            places = np.minimum(np.searchsorted(self._sorted["name"], names), len(self._sorted) - 1)
-            found = self._sorted[places]
+        for column in names.T:
+            places = np.minimum(np.searchsorted(known["name"], column), len(known) - 1)
+            found = known[places]
             highs = documents["high"]
             before = (highs < found["high"]) | ((highs == found["high"]) & (documents["low"] < found["low"]))
-            forgotten |= before & (found["name"] == names)
+            forgotten |= before & (found["name"] == column)
         return forgotten
 
     def remove(self, task: Task, floor: int, retained: Retained) -> None:
         """Remove names from epochs before this one."""
-        known = self._read(task)
-        kept = known[retained.epochs(known["high"]) >= floor]
-        if len(kept) < len(known):
-            task.remove_all([_chunk(number) for number in range(len(kept) // CHUNK_ROWS, len(known) // CHUNK_ROWS + 1)])
-            self._put(task, kept, 0)
+        self._kept.remove(task, floor, retained)
+        self._sorted = None
 
-    def _read(self, task: Task) -> Rows:
-        if self._written is None:
-            chunks: list[bytes] = []
-            while content := task.get(_chunk(len(chunks))):
-                chunks.append(content)
-            self._set(np.frombuffer(b"".join(chunks), FORGOTTEN))
-        assert self._written is not None
-        return self._written
-
-    def _put(self, task: Task, rows: Rows, first: int) -> None:
-        """Put all names, from the chunk `first` on."""
-        bounds = [*range(first * CHUNK_ROWS, len(rows), CHUNK_ROWS), len(rows)]
-        values = (rows[begin:end].tobytes() for begin, end in pairwise(bounds))
-        task.put_all({_chunk(number): value for number, value in enumerate(values, first)})
-        self._set(rows)
-
-    def _set(self, rows: Rows) -> None:
-        self._written = rows
-        # The last of equal names has the highest key.
-        _, places = np.unique(rows["name"][::-1], return_index=True)
-        self._sorted = rows[::-1][places]
-
-
-def _chunk(number: int) -> bytes:
-    return _STATE + struct.pack("<I", number)
+    def _by_name(self, task: Task) -> Rows:
+        if self._sorted is None:
+            # The last of equal names has the highest key.
+            latest = self._kept.read(task)[::-1]
+            _, places = np.unique(latest["name"], return_index=True)
+            self._sorted = latest[places]
+        return self._sorted

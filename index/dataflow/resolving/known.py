@@ -12,6 +12,7 @@ import numpy.typing as npt
 from index.dataflow.message import Task
 from index.dataflow.resolving.fates import FateStore
 from index.dataflow.resolving.forgotten import ForgottenNames
+from index.dataflow.resolving.given_back import GivenBack
 from index.dataflow.resolving.horizon import Horizon
 from index.dataflow.resolving.page_states import PAGE_RECORD, KnownPages, PageStates, first_records, joined
 from index.dataflow.rows import Layout, Retained, Rows, are_alike
@@ -36,6 +37,7 @@ class Known(NamedTuple):
     followers  int64 [2, f], decided documents, and entries that follow them
     pages      that came before
     again      uint64 [p], these pages and those that come again among the undecided documents, as digests
+    by_id      bool [m - first], undecided documents whose id was given back: they match their own versions alone
     expires    whether entries leave by retention
     """
 
@@ -48,7 +50,14 @@ class Known(NamedTuple):
     followers: Numbers
     pages: KnownPages
     again: npt.NDArray[np.uint64]
+    by_id: npt.NDArray[np.bool_]
     expires: bool
+
+    @property
+    def digests(self) -> npt.NDArray[np.uint64]:
+        """Each document's page as a digest, uint64 [m]; 0 without a usable id, or without updates."""
+        tags = self.documents["tag"]
+        return tags["page"][:, 0] if tags.size else np.zeros(len(tags), np.uint64)
 
     def numbers_of(self, rows: Rows, prefix: str = "") -> tuple[Numbers, npt.NDArray[np.bool_]]:
         """Documents with the keys of these rows by number, int64 [n], and whether they are there, bool [n]."""
@@ -74,10 +83,11 @@ class Gatherer:
         fates: FateStore,
         pages: PageStates,
         forgotten: ForgottenNames,
+        given_back: GivenBack,
         retained: Retained | None,
     ):
         self._layout, self._fates, self._pages, self._retained = layout, fates, pages, retained
-        self._forgotten = forgotten
+        self._forgotten, self._given_back = forgotten, given_back
 
     def known(self, task: Task, hits: Rows, horizon: Horizon | None) -> Known:
         """All that is known before documents with these hits, as `Layout.hit`, are decided.
@@ -104,7 +114,7 @@ class Gatherer:
         gone = np.zeros(len(keys), np.bool_)
         gone[np.searchsorted(keys, np.concatenate([fates.gone, later.gone, gone_roots]))] = True
         if self._layout.leaves:
-            gone[:first] |= self._forgotten.are(task, documents[:first])
+            gone[:first] |= self._forgotten.are(task, documents[:first], documents["tag"]["names"][:first, 0])
         if horizon is not None:
             gone[:first] |= horizon.expired(documents[:first])
         root_numbers = np.arange(len(keys))
@@ -122,7 +132,25 @@ class Gatherer:
             pairs = _with_alike(pairs, followers, alike)
         pairs = pairs[:, ~gone[pairs[1]]]
         again = np.unique(own["tag"]["page"][is_version].ravel())
-        return Known(documents, first, gone, root_numbers, alike, pairs, followers, pages, again, horizon is not None)
+        by_id = self._are_by_id(task, documents[first:], horizon)
+        return Known(
+            documents, first, gone, root_numbers, alike, pairs, followers, pages, again, by_id, horizon is not None
+        )
+
+    def _are_by_id(self, task: Task, undecided: Rows, horizon: Horizon | None) -> npt.NDArray[np.bool_]:
+        """Whether each document's id is that of an entry that was given back before all of them, bool [n]."""
+        if not self._layout.leaves:
+            return np.zeros(len(undecided), np.bool_)
+        ids = undecided["tag"]["names"][:, 0, 0]
+        given_back = self._given_back.with_ids(task, ids)
+        given_back = given_back[keys_of(given_back) < keys_of(undecided[:1])]
+        if not len(given_back):
+            return np.zeros(len(undecided), np.bool_)
+        gone = np.isin(keys_of(given_back), self._fates_of(task, given_back).gone)
+        gone |= self._forgotten.are(task, given_back, given_back["names"])
+        if horizon is not None:
+            gone |= horizon.expired(given_back)
+        return np.isin(ids, given_back["names"][~gone, 0])
 
     def _side(self, rows: Rows, prefix: str = "") -> Rows:
         side = np.zeros(len(rows), self._layout.signature)

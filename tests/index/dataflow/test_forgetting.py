@@ -1,65 +1,18 @@
-"""Forgotten documents: the flow says what one index says that forgets between two batches."""
+"""Forgotten documents: the flow says what one index says that forgets between two batches. `test_giving_back` draws crawls."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from index.dataflow import Dataflow
 from index.entry import Source, Verdict
-from index.matching.root import RootRule
-from index.storage.parameters import Parameters
 from tests.support.crawls import SCHEMES, crawled
-from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position
+from tests.support.dataflow import STREAM, Batch, Cluster, answers_by_position
 from tests.support.entries import Row, entries_of
-from tests.support.examples import examples
-from tests.support.flow_agreement import assert_crawl_same, sequential
+from tests.support.flow_agreement import ROOTED, in_turn, sequential
 from tests.support.flow_logs import logs_of, with_forgets
-from tests.support.flow_retention import retained_by
 from tests.support.roots import with_insert
-
-ROOTED = Parameters(64, 3, "root", root=RootRule(5, 1))
-
-
-@pytest.mark.parametrize("insert", ["unique", "root"])
-@pytest.mark.parametrize("scheme", SCHEMES)
-@examples(6)
-@given(data=st.data())
-def test_what_is_forgotten_amid_a_crawl_counts_no_more_as_in_one_index(
-    scheme: str, insert: Any, data: st.DataObject
-) -> None:
-    updates = data.draw(st.booleans(), label="updates")
-    retained = None if updates and data.draw(st.booleans(), label="all stays") else retained_by(data)
-    assert_crawl_same(
-        with_insert(SCHEMES[scheme], insert),
-        data,
-        scoped=data.draw(st.booleans(), label="scoped"),
-        updates=updates,
-        retained=retained,
-        forgets=data.draw(st.integers(1, 4), label="forgets"),
-    )
-
-
-def in_turn(*given: Row | str, time_ms: int = 10) -> list[Answer]:
-    """Answers to documents of one partition, each in a batch of its own, and what is forgotten between them."""
-    log = list[Batch]()
-    for place, each in enumerate(given):
-        row = each if isinstance(each, Row) else Row(0, 0)
-        batch = entries_of([row._replace(source=Source(STREAM, 0), offset=place)])
-        if isinstance(each, Row):
-            log.append(Batch(time_ms * place, 0, place, place + 1, batch))
-        else:
-            nothing = batch.take(np.arange(0))
-            end = log[-1].end if log else 0
-            log.append(Batch(time_ms * place, 0, end, end, nothing, forgets=(each,)))
-    cluster = Cluster(Dataflow(ROOTED, slot_ms=10, updates=True), {0: log}, np.random.default_rng(1))
-    cluster.run()
-    answers = answers_by_position(cluster.decided, {0: log})
-    assert answers == sequential(ROOTED, {0: log}, updates=True)
-    return [answers[0, place] for place, each in enumerate(given) if isinstance(each, Row)]
 
 
 @pytest.mark.parametrize("time_ms", [0, 10])
@@ -128,7 +81,7 @@ def test_an_id_that_is_a_scope_of_others_is_forgotten_alone() -> None:
 
 
 def test_who_forgets_nothing_says_something_else() -> None:
-    """A negative control: without it the first test could not fail."""
+    """A negative control: without it the test of drawn crawls could not fail."""
     parameters, generator = with_insert(SCHEMES["minhash"], "root"), np.random.default_rng(3)
     rows = crawled(generator, 300, parameters, digests=True, times=6)
     logs = with_forgets(logs_of(rows, parameters.bits, 2, generator), generator, 5)

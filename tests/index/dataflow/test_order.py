@@ -7,6 +7,7 @@ import pytest
 from index.dataflow import Arrival, Dataflow, Kind, Message, Seeds, Stage, name_digests
 from index.dataflow.flow import FORMAT_VERSION
 from index.dataflow.resolving.forgotten import FORGOTTEN
+from index.dataflow.resolving.given_back import GIVEN_BACK
 from index.entry import Source
 from index.errors import StateDiffersError
 from index.matching.root import RootRule
@@ -171,3 +172,25 @@ def test_a_job_whose_entries_never_leave_refuses_to_forget_and_says_what_would()
     # Behind the documents that the log had before, though its clock went back.
     rows = np.frombuffer(message.content, FORGOTTEN).tolist()
     assert rows == [(name, 1_000 << 16 | 3, 5 << 16) for name in names.tolist()]
+
+
+def test_what_was_given_back_comes_behind_all_before_and_decides_no_offsets() -> None:
+    updating = Ordered(replace(FLOW, updates=True))
+    updating.messages(arrival(0, 5))
+    given_back = replace(arrival(2, 4, 900), given_back=True)
+    messages = updating.messages(given_back)
+    (noted,) = [each for each in messages if each.kind is Kind.GIVEN_BACK]
+    rows = np.frombuffer(noted.content, GIVEN_BACK)
+    assert [row[:2] for row in rows.tolist()] == [(1_000 << 16 | 3, 5 << 16 | row) for row in range(2)]
+    assert rows["names"][:, 0].tolist() == [name_digests(f"id-{offset}")[0] for offset in (2, 3)]
+    assert Stage.JOIN not in {each.stage for each in messages}
+    assert {Stage.NAME, Stage.CLAIM, Stage.VERSIONS} <= {each.stage for each in messages}
+    # The next documents have the same first offset as the key of those.
+    assert updating.batches(arrival(5, 6)) == [(1_001, 5, 0, 1)]
+
+
+def test_a_job_whose_entries_never_leave_refuses_what_was_given_back() -> None:
+    ordered = Ordered()
+    ordered.messages(arrival(0, 5))
+    with pytest.raises(ValueError, match=r"to be given back.*no entry leaves"):
+        ordered.messages(replace(arrival(2, 4), given_back=True))

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from index.dataflow.resolving import forgotten
+from index.dataflow.resolving import kept_rows
 from index.dataflow.resolving.forgotten import FORGOTTEN, ForgottenNames
 from index.dataflow.rows import PARTITION_BITS, Layout, Retained, name_digests
 from index.session import Retention
@@ -27,7 +27,9 @@ def names(*keys: tuple[str, int, int]) -> np.ndarray:
 
 
 def are(store: ForgottenNames, task: KeyState, *keys: tuple[str, int, int]) -> Sequence[bool]:
-    return store.are(task, documents(*keys)).tolist()
+    rows = documents(*keys)
+    found: Sequence[bool] = store.are(task, rows, rows["tag"]["names"][:, 0]).tolist()
+    return found
 
 
 def test_a_document_is_forgotten_if_it_came_before_the_last_time_that_its_id_was() -> None:
@@ -42,7 +44,7 @@ def test_a_document_is_forgotten_if_it_came_before_the_last_time_that_its_id_was
 
 @pytest.mark.parametrize("size", [1, 3, 4096])
 def test_names_of_past_epochs_leave_the_state_and_the_others_stay(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forgotten, "CHUNK_ROWS", size)
+    monkeypatch.setattr(kept_rows, "CHUNK_ROWS", size)
     task, store, retained = KeyState({}), ForgottenNames(), Retained(Retention(5), 10)
     for time_ms in range(20, 60, 5):
         store.add(task, names((f"at {time_ms}", time_ms, 0)))
