@@ -7,8 +7,8 @@ near-duplicates flow in all the time. After each step all that was written until
 verdicts are those of one index that reads the log in order. The index that goes on at the end learns frames from what it
 restores, so it may keep one in a thousand copies that the other drops. In the end `streamer verify` reads everything.
 
-The first day begins with an index that seeds the job. The second one begins on Flink, with updates, retention and documents
-to forget, and half as many documents.
+The first day begins with an index that seeds the job. The second one begins on Flink, with updates, retention, documents to
+forget and to give back, and half as many documents.
 """
 
 import argparse
@@ -30,7 +30,7 @@ import orjson
 from kafka.errors import KafkaError
 
 from deploy.flink_flow import BROKEN, Flow, written
-from deploy.flink_outputs import Records, VerdictsByPosition, by_position, delivered, one_index, reading
+from deploy.flink_outputs import Records, VerdictsByPosition, by_position, delivered, given_back, one_index, reading
 from deploy.flink_service import SplitService, Watch, split_service
 from deploy.local_flink import JOB, QUICK, LocalFlink, LocalFlinkError
 from deploy.local_kafka import LocalKafka, LocalKafkaError
@@ -67,6 +67,9 @@ SEEDABLE = ("index.recrawl=duplicate",)
 
 AGAIN_SHARE = 0.15
 """On the second day: pages that came before, among all documents."""
+
+GIVEN_BACK_SINCE = "20s"
+"""On the second day the duplicates of such a time are given back."""
 
 FORGOTTEN_EVERY = 5
 """On the second day one of so many documents is forgotten, of those that came until then."""
@@ -305,6 +308,7 @@ class SecondDay(Day):
         return (
             ("second day: Flink decides from the first document", self._begin_on_flink),
             ("forget documents amid the flow", self._forget),
+            ("give documents back amid the flow", self._give_back),
             ("rescale from 1 task to 2", lambda: self._go_on_from_savepoint(tasks=2)),
             ("kill -9 a TaskManager", self._kill_a_task_manager),
             ("lose the state: replay everything", self._replay),
@@ -323,15 +327,27 @@ class SecondDay(Day):
         assert self._one_index is not None
         self._let_flow()
         ids = [orjson.loads(each)["id"] for each in self._flow.sent if each != BROKEN][::FORGOTTEN_EVERY]
-        words = ("index", "forget", "--flink", "--flink-address", self._flink.address, *ids)
-        done = subprocess.run(self._service.command("decide", *words), capture_output=True, text=True, check=False)
+        self._tell("index", "forget", *ids)
+        self._checked()
+        if not self._one_index.forgotten:
+            raise ValueError("the index knows none of what was forgotten")
+
+    def _give_back(self) -> None:
+        assert self._one_index is not None
+        self._tell("give-back", "--since", GIVEN_BACK_SINCE)
+        self._checked()
+        back = given_back(self._records.headers)
+        if not back or len(back) != self._one_index.given_back:
+            raise ValueError(f"{len(back)} records came back, and the log has {self._one_index.given_back} of them")
+
+    def _tell(self, *words: str) -> None:
+        """Run a command that tells the job, and let documents follow."""
+        command = self._service.command("decide", *words, "--flink", "--flink-address", self._flink.address)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ValueError(f"exit code {done.returncode}\n{done.stderr}")
         log.info(done.stdout.strip())
         self._let_flow()
-        self._checked()
-        if not self._one_index.forgotten:
-            raise ValueError("the index knows none of what was forgotten")
 
     def _replay(self) -> None:
         repeated = self._verdicts.repeated

@@ -67,13 +67,21 @@ def reading(settings: Settings) -> Iterator[Records]:
 
 
 def delivered(headers: Sequence[Mapping[str, str]]) -> VerdictsByPosition:
-    """Verdicts in outputs. Raises ValueError for a repeated position."""
+    """Verdicts in outputs, without what was given back. Raises ValueError for a repeated position, and one given back twice."""
     verdicts = {
-        each["neardup.position"]: (each["neardup.verdict"], each.get("neardup.original.id")) for each in headers
+        each["neardup.position"]: (each["neardup.verdict"], each.get("neardup.original.id"))
+        for each in headers
+        if each["neardup.verdict"] != Verdict.GIVEN_BACK.label
     }
-    if len(verdicts) < len(headers):
-        raise ValueError(f"{len(headers) - len(verdicts)} documents were delivered twice")
+    more = len(headers) - len(verdicts) - len(given_back(headers))
+    if more:
+        raise ValueError(f"{more} documents were delivered twice")
     return verdicts
+
+
+def given_back(headers: Sequence[Mapping[str, str]]) -> Set[str]:
+    """Positions of what was given back."""
+    return {each["neardup.position"] for each in headers if each["neardup.verdict"] == Verdict.GIVEN_BACK.label}
 
 
 def one_index(settings: Settings, directory: Path) -> OneIndex:

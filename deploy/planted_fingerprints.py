@@ -197,9 +197,10 @@ def create_topics(bootstrap_servers: str, *topics: str) -> None:
 
 
 class OneIndex:
-    """One index that decides a topic's batches in timestamp order, and forgets where the topic says so.
+    """One index that decides a topic's batches in timestamp order, and forgets and takes back where the topic says so.
 
-    forgotten  how many documents it forgot, as far as the topic has their names
+    forgotten   how many documents it forgot, as far as the topic has their names
+    given_back  how many it took back
     """
 
     def __init__(
@@ -217,7 +218,7 @@ class OneIndex:
         self._waiting: list[tuple[int, int, int, Arrival]] = []
         self._latest_ms, self._ends = [0] * PARTITIONS, [0] * PARTITIONS
         self._names: dict[int, str] = {}
-        self.forgotten = 0
+        self.forgotten = self.given_back = 0
 
     def __enter__(self) -> Self:
         # It reads what the job reads.
@@ -249,6 +250,9 @@ class OneIndex:
                 # A name that the topic has nowhere is no earlier document's.
                 self._forget([self._names[digest] for digest in content.forgets.tolist() if digest in self._names])
                 continue
+            if content.given_back:
+                self.given_back += int(self._index.give_back(content.entries, delivered=True).sum())
+                continue
             decisions = self._index.admit(content.entries, {content.source: content.end})
             if decisions.replayed.all():
                 continue
@@ -278,16 +282,19 @@ class OneIndex:
         self._latest_ms[partition] = max(self._latest_ms[partition], time_ms)
         content = arrival(value, time_ms, self._topic)
         begin = content.begin
-        if content.forgets is not None:
+        if content.forgets is not None or content.given_back:
             # Between the batches before and behind it.
             begin = self._ends[partition]
         elif not len(content.entries):
             return
-        self._ends[partition] = max(self._ends[partition], content.end)
+        if not content.given_back:
+            self._ends[partition] = max(self._ends[partition], content.end)
         for id_ in content.entries.ids:
             whole, beginning = name_digests(id_)
             self._names |= {whole: id_, beginning: id_[: id_.find("/") + 1]}
         self._waiting.append((self._latest_ms[partition], partition, begin, content))
+        # What comes behind a document that was given back has a later time.
+        self._latest_ms[partition] += content.given_back
 
 
 def sequential(

@@ -1,6 +1,7 @@
 """What commands have for a job on Flink. Without its options none of them loads `streamer.flink`."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import click
@@ -27,6 +28,32 @@ def wait_for_job(settings: Settings, written: Any, address: str | None, *, seedi
     taking_in.wait_until_taken_in(
         settings, written, seeding=seeding, get=get, say=lambda line: click.echo(line, err=True)
     )
+
+
+def give_back(
+    settings: Settings,
+    selection: Any,
+    address: str | None,
+    *,
+    dry_run: bool,
+) -> Any:
+    """Give back what a job on Flink has dropped, and wait until it knows. Raises SettingsError, JobFailed, BrokerUnavailable."""
+    from streamer.flink.give_back import JobThatTakesBack
+    from streamer.give_back.give_back import GiveBack
+    from streamer.index_admin import tables
+    from streamer.records.decode import Decoder
+    from streamer.transports.kafka.output_log import KafkaOutputLog
+    from streamer.transports.output_log import GIVE_BACK
+
+    job = JobThatTakesBack(settings)
+    bar = tables.progress_bar("giving back", None)
+    with bar as progress, closing(KafkaOutputLog(settings, job.noted)) as output_log:
+        output_log.open(None if dry_run else GIVE_BACK)
+        command = GiveBack(output_log, job, Decoder(settings.decode), job.scheme, settings.batch, progress)
+        survey = command.preview(selection) if dry_run else command.run(selection)
+    if survey.given_back:
+        wait_for_job(settings, job.written(), address, seeding=False)
+    return survey
 
 
 def forget(

@@ -2,11 +2,12 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from index import Entries, Source
+from index import Entries, Source, is_given_back, plain_source
 from index.dataflow import Arrival, Decided, Floor
 from streamer.flink.seed_batch import holds_seeds, unpack_seeds
 from streamer.parts.batches import is_of_engine
@@ -45,8 +46,11 @@ def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
         batch = unpack_fingerprints(content, where)
         heading, entries = batch.heading, batch.entries
         floor, forgets = _said(heading)
-    source, (begin, end) = entries.sources[0], (heading.begin, heading.end)
-    return Arrival(time_ms, source, heading.topic, begin, end, heading.stamp, entries, content, seeds, floor, forgets)
+    source, (begin, end) = plain_source(entries.sources[0]), (heading.begin, heading.end)
+    entries, given_back = replace(entries, sources=(source,)), is_given_back(heading.stream)
+    return Arrival(
+        time_ms, source, heading.topic, begin, end, heading.stamp, entries, content, seeds, floor, forgets, given_back
+    )
 
 
 def heartbeat(partition: int) -> bytes:

@@ -14,13 +14,14 @@ import fcntl
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import structlog
 
 from index import Entries, Index, Position, Verdict, errors
@@ -71,16 +72,33 @@ class Survey:
     gone: list[Position] = field(default_factory=list)
 
 
+class Decider(Protocol):
+    """What decides later documents by what was given back: an index, whose docstrings define the methods, or a job on Flink."""
+
+    def give_back(self, entries: Entries, *, delivered: bool = False) -> npt.NDArray[np.bool_]:
+        """See `Index.give_back`."""
+
+    def are_given_back(self, positions: Sequence[Position]) -> npt.NDArray[np.bool_]:
+        """See `Index.are_given_back`."""
+
+    def undelivered(self) -> list[Position]:
+        """See `Index.undelivered`."""
+
+    def settle(self, positions: Collection[Position]) -> bool:
+        """See `Index.settle`."""
+
+
 @dataclass(frozen=True, slots=True)
 class GiveBack:
     """One give-back command.
 
+    index     decides; a selection by templates needs a real one
     bounds    limits of a batch
     progress  takes the records so far
     """
 
     output_log: OutputLog
-    index: Index
+    index: Decider
     decoder: Decoder
     fingerprinter: Scheme
     bounds: Batching
@@ -212,6 +230,7 @@ class GiveBack:
         for batch in batches((record for _, record, host in matching if host is not None), self.bounds):
             chosen = [by_position[position_of(record)] for record in batch]
             originals = [output.headers.original for output, _, _ in chosen]
+            assert isinstance(self.index, Index)
             kept = kept_by_frames(self.index, self._entries(batch), originals)
             yield from (each for each, is_kept in zip(chosen, kept.tolist(), strict=True) if is_kept)
 

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from kafka import TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
-from index import Source
+from index import Source, is_given_back
 from streamer.errors import RecordsUnreadable
 from streamer.parts.envelope import BatchUnreadable, Heading
 from streamer.settings.settings import Settings
@@ -62,6 +62,11 @@ def is_of_engine(heading: Heading) -> bool:
     return not heading.stream
 
 
+def accounts_for_offsets(heading: Heading) -> bool:
+    """Whether a batch accounts for offsets of the input: it is no engine's heartbeat, and nobody gave it back."""
+    return not is_of_engine(heading) and not is_given_back(heading.stream)
+
+
 def place_of(topic: str, partition: int, offset: int) -> str:
     """Position of a record, in words.
 
@@ -88,9 +93,9 @@ class Batches(Generic[Kind]):
         return self._reader.ranges([at])[at]
 
     def first_in(self, partition: int, offsets: range) -> Stored[Kind] | None:
-        """First batch at these record offsets, except engine heartbeats."""
+        """First batch at these record offsets that accounts for offsets of the input."""
         read = chain.from_iterable(self.read(partition, offsets))
-        return next((stored for stored in read if not is_of_engine(stored.batch.heading)), None)
+        return next((stored for stored in read if accounts_for_offsets(stored.batch.heading)), None)
 
     def read(self, partition: int, offsets: range) -> Iterator[Sequence[Stored[Kind]]]:
         """All batches at these record offsets, in portions; empty ones mark time."""

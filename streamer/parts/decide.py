@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from index import Decisions, Index, Source
+from index import Decisions, Index, Source, plain_source
 from streamer.audit.auditor import Auditor
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.observe.batch_report import Stopwatch
-from streamer.parts.batches import is_of_engine, place_of, readable
+from streamer.parts.batches import accounts_for_offsets, is_of_engine, place_of, readable
 from streamer.parts.deciding import DecidingTransport
 from streamer.parts.envelope import differing
 from streamer.parts.fingerprint_batch import FingerprintBatch, joined, joined_samples, unpack_fingerprints
@@ -54,6 +54,10 @@ class DecidePart:
         # A heartbeat holds nothing to decide, and moves no document offset.
         filled = [each for each in self._run if each.heading.begin < each.heading.end]
         work.decisions = self._admit(filled) if filled else None
+        # What was given back while an engine decided has been delivered, and follows what came before it.
+        for each in self._run:
+            if _is_given_back(each):
+                self._index.give_back(each.entries, delivered=True)
 
     def begun(self, plans: Mapping[Source, Plan]) -> None:
         """See `Delivery`."""
@@ -80,16 +84,18 @@ class DecidePart:
         return decisions
 
     def _in_place(self, records: Sequence[Record], batches: Sequence[FingerprintBatch]) -> list[FingerprintBatch]:
-        """The batches; an engine's heartbeats take the preceding documents' end as their position."""
+        """The batches; those that account for no offsets take the preceding documents' end as their position."""
         reached: dict[int, tuple[str, int]] = {}
         placed = []
         for record, batch in zip(records, batches, strict=True):
             partition, heading = record.source.partition, batch.heading
-            if is_of_engine(heading):
+            if not accounts_for_offsets(heading):
                 if partition not in reached:
                     reached[partition] = self._transport.stream_of(partition), self._transport.decided_to(partition)
                 stream, end = reached[partition]
-                batch = replace(batch, heading=replace(heading, stream=stream, begin=end, end=end))
+                entries = replace(batch.entries, sources=tuple(map(plain_source, batch.entries.sources)))
+                heading = replace(heading, stream=stream, begin=end, end=end)
+                batch = replace(batch, heading=heading, entries=entries)
             else:
                 reached[partition] = heading.stream, heading.end
             placed.append(batch)
@@ -144,8 +150,14 @@ def _verdicts(
     )
 
 
+def _is_given_back(batch: FingerprintBatch) -> bool:
+    """Whether a batch in its place was given back."""
+    return batch.heading.begin == batch.heading.end and len(batch.entries) > 0
+
+
 def _runs(batches: Sequence[FingerprintBatch]) -> Iterator[tuple[int, int]]:
-    """Runs of batches for one decision: a source's offsets ascend, and a partition has one source.
+    """Runs of batches for one decision: a source's offsets ascend, a partition has one source, and only the last one was given
+    back.
 
     Mostly one. Repeated fingerprints or a replaced input topic cause more.
     """
@@ -157,4 +169,7 @@ def _runs(batches: Sequence[FingerprintBatch]) -> Iterator[tuple[int, int]]:
             yield begin, row
             begin, reached = row, {}
         reached[heading.partition] = heading.stream, heading.end
+        if _is_given_back(batch) and row + 1 < len(batches):
+            yield begin, row + 1
+            begin, reached = row + 1, {}
     yield begin, len(batches)

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer
 
 from deploy.flink_day import Day, DayFailed, require_same
 from deploy.flink_flow import BROKEN, made_up
-from deploy.flink_outputs import Records, delivered
+from deploy.flink_outputs import Records, delivered, given_back
 from deploy.flink_service import SplitService
 
 VERDICTS: dict[str, tuple[str, str | None]] = {
@@ -68,6 +68,15 @@ def test_a_document_that_comes_out_twice_is_noticed() -> None:
     headers = [{"neardup.position": "documents/0/0", "neardup.verdict": "unique"}] * 2
     with pytest.raises(ValueError, match="1 documents were delivered twice"):
         delivered(headers)
+
+
+def test_a_document_that_was_given_back_comes_out_twice_and_once_back() -> None:
+    dropped = {"neardup.position": "documents/0/0", "neardup.verdict": "duplicate", "neardup.original.id": "a"}
+    back = dropped | {"neardup.verdict": "given-back"}
+    assert delivered([dropped, back]) == {"documents/0/0": ("duplicate", "a")}
+    assert given_back([dropped, back]) == {"documents/0/0"}
+    with pytest.raises(ValueError, match="1 documents were delivered twice"):
+        delivered([dropped, back, back])
 
 
 def test_a_step_that_fails_is_named_with_the_folders_of_the_logs() -> None:

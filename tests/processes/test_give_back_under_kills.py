@@ -12,11 +12,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, fill, stop
+from index import Index, Position
 from streamer.demo.demo import documents
-from tests.support.services import Started, make_run, verified, wait_until, workers_of, wrong
+from streamer.flink.batches import arrival
+from streamer.settings.parts import PARTS
+from tests.support.services import Started, make_parts, make_run, start_part, verified, wait_until, workers_of, wrong
 
 Start = Callable[..., Started]
 
@@ -75,20 +78,21 @@ def strike(service: Started, chance: random.Random) -> None:
     """Kill the service, all of it or a worker, or leave it alone."""
     choice = chance.choice(("all", "worker", "nothing"))
     if choice == "all":
-        service.end()
-        service.process = service.run.start(service.log)
+        service.start_anew()
     elif choice == "worker":
         for worker in workers_of(service.process)[:1]:
             worker.kill()
 
 
-def give_back_under_kills(run: Run, service: Started, seen: Seen, log: Path, chance: random.Random) -> int:
-    """Kill the command `ROUNDS` times, and the service now and then. Returns how often the command died amid its work."""
+def give_back_under_kills(
+    run: Run, service: Started, seen: Seen, log: Path, chance: random.Random, *options: str, rounds: int = ROUNDS
+) -> int:
+    """Kill the command so many times, and the service now and then. Returns how often the command died amid its work."""
     amid, before = 0, 0
     # So small batches that many moments lie between the first and the last.
     slow = replace(run, settings=(*run.settings, "batch.records_max=2"))
-    for _ in range(ROUNDS):
-        command = slow.start(log, command=GIVE_BACK)
+    for _ in range(rounds):
+        command = slow.start(log, command=(*GIVE_BACK, *options))
         # It begins to send when it has imported, opened the index and read the outputs; then every moment counts.
         deadline = time.monotonic() + PATIENCE_SECONDS
         while command.poll() is None and seen.given_back() == before and time.monotonic() < deadline:
@@ -135,6 +139,52 @@ def test_each_record_comes_back_once_however_often_command_and_service_are_kille
     code, found = verified(run)
     assert (code, wrong(found)) == (0, {})
     require_that_a_second_copy_would_be_seen(run, seen)
+
+
+def test_what_the_log_notes_comes_back_once_and_an_index_that_decides_later_takes_it_from_there(
+    kafka: SimpleNamespace, tmp_path: Path, start: Start
+) -> None:
+    """With `--flink` the command needs no index, and no job to be killed. `decide` reads the log in the job's place."""
+    run = make_parts(kafka.bootstrap_servers, tmp_path, "fingerprint.key=public")
+    seen = Seen(run)
+    values = list(documents(COUNT))
+    fill(run.bootstrap_servers, run.input_topic, values[: COUNT // 2])
+    parts = {part: start_part(start, run, part) for part in PARTS}
+    wait_until(lambda: len(seen.counts()[0]) == COUNT // 2, timeout_seconds=PATIENCE_SECONDS)
+    log = tmp_path / "give-back.log"
+    amid = give_back_under_kills(run, parts["decide"], seen, log, random.Random(7), "--flink", rounds=4)
+    assert amid >= KILLED_AMID_MIN, "the kills came too early or too late to show anything"
+    command = run.start(log, command=(*GIVE_BACK, "--flink"))
+    wait_until(lambda: seen.problems(COUNT // 2) == [], timeout_seconds=PATIENCE_SECONDS)
+    # No job takes the rest in.
+    kill(command)
+    fill(run.bootstrap_servers, run.input_topic, values[COUNT // 2 :])
+    wait_until(lambda: len(seen.counts()[0]) == COUNT, timeout_seconds=PATIENCE_SECONDS)
+    for part in parts.values():
+        assert stop(part.process) == 0
+    noted = given_back_in(run)
+    assert len(noted) == len(set(noted)) == len(seen.counts()[1]) > 0
+    with Index.open(run.directory / run.name, None, map_bytes_max=2**30, read_only=True) as index:
+        assert index.are_given_back(noted).all()
+    code, found = verified(run)
+    assert (code, wrong(found)) == (0, {})
+    seen.close()
+
+
+def given_back_in(run: Run) -> list[Position]:
+    """Positions of the documents that the fingerprint topic notes as given back."""
+    topic, found = f"{run.name}-fingerprints", list[Position]()
+    with KafkaConsumer(bootstrap_servers=run.bootstrap_servers, isolation_level="read_committed") as consumer:
+        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(partitions)
+        while any(consumer.position(each) < ends[each] for each in partitions):
+            for records in consumer.poll(timeout_ms=500).values():
+                for content in (arrival(record.value, record.timestamp, topic) for record in records):
+                    offsets = content.entries.offsets.tolist() if content.given_back else []
+                    found += [Position(content.source, offset) for offset in offsets]
+    return found
 
 
 def require_that_a_second_copy_would_be_seen(run: Run, seen: Seen) -> None:

@@ -63,8 +63,12 @@ class Started:
     """A running service that is ended at the end of a test, and its log."""
 
     def __init__(self, run: Run, log: Path, command: Sequence[str] = ()) -> None:
-        self.run, self.log = run, log
+        self.run, self.log, self._command = run, log, command
         self.process = run.start(log, command=command)
+
+    def start_anew(self) -> None:
+        self.end()
+        self.process = self.run.start(self.log, command=self._command)
 
     def end(self) -> None:
         if self.process.poll() is None:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 
 from kafka import TopicPartition
@@ -11,7 +11,7 @@ from kafka.consumer.fetcher import ConsumerRecord
 from index import Position, Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, RecordsUnreadable
 from streamer.records.output_headers import parse_headers
-from streamer.records.record import Destination, Record
+from streamer.records.record import Destination, Outgoing, Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import clients
 from streamer.transports.kafka.client import Send
@@ -31,6 +31,9 @@ RECORDS_AT_SECONDS_MAX = 20.0
 _LOG_APPEND_TIME = 1
 """Timestamp type of a record that the broker stamped."""
 
+Noted = Callable[[Sequence[Record]], Sequence[Outgoing]]
+"""What other parts have to know of appended records."""
+
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -39,8 +42,9 @@ class KafkaOutputLog:
 
     has_headers = True
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, noted: Noted | None = None) -> None:
+        """noted: batches for other parts that each `append` sends in its transaction; None: none."""
+        self._settings, self._noted = settings, noted
         self._stream = ""
         self._fixed: dict[str, Ranges] = {}
         self._target = ""
@@ -58,7 +62,8 @@ class KafkaOutputLog:
         with clients.broker_errors(settings, "connecting"):
             admin = clients.make_admin(settings)
         self._resources.callback(clients.close_quickly, admin)
-        self._writer = Writer(settings, way.name, admin, KafkaPythonProducer, [self._target], None, by_coordinator=True)
+        topics = [self._target] if self._noted is None else [self._target, settings.topics.fingerprints]
+        self._writer = Writer(settings, way.name, admin, KafkaPythonProducer, topics, None, by_coordinator=True)
         self._resources.callback(self._writer.close)
 
     def extent(self) -> Extent:
@@ -136,7 +141,11 @@ class KafkaOutputLog:
         """See `OutputLog`."""
         assert self._writer is not None, "opened for a way"
         try:
-            self._writer.deliver([Send(self._target, record, record.headers, None) for record in records], {}, None)
+            sends = [Send(self._target, record, record.headers, None) for record in records]
+            for each in () if self._noted is None else self._noted(records):
+                topic = topic_of(self._settings, each.destination)
+                sends.append(Send(topic, each.record, each.headers, each.record.source.partition))
+            self._writer.deliver(sends, {}, None)
         except DeliveryDoubtful as error:
             raise DeliveryDoubtful(
                 f"{len(records)} records may not have arrived in {self._target!r}: {error}. Run the command again: it sends "
