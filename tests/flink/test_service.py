@@ -73,8 +73,11 @@ def test_documents_come_out_as_by_one_index_though_workers_die_and_so_they_do_wh
             decided, again = len(records.headers), list(islice(copies(given[: DOCUMENTS // 2]), DOCUMENTS // 2))
             produce(settings, settings.topics.input, again)
             records.wait_for_all(written(settings))
-            expected = decided_by_one_index(settings, one)
-            assert delivered(records.headers[decided:]) == expected
+            expected, found = decided_by_one_index(settings, one), delivered(records.headers[decided:])
+            assert {at: verdict for at, (verdict, _) in found.items()} == {at: each[0] for at, each in expected.items()}
+            # A restored index breaks ties otherwise: a page that was given back is as near as its drop.
+            back = {each["neardup.id"] for each in records.headers if each["neardup.verdict"] == "given-back"}
+            assert {found[at][1] for at in found if found[at] != expected[at]} <= back
 
 
 @pytest.mark.timeout(300)
