@@ -281,11 +281,12 @@ class OneIndex:
     def _take(self, partition: int, time_ms: int, value: bytes) -> None:
         self._latest_ms[partition] = max(self._latest_ms[partition], time_ms)
         content = arrival(value, time_ms, self._topic)
-        begin = content.begin
+        begin, has_own_time = content.begin, content.given_back or content.begin < content.end
         if content.forgets is not None or content.given_back:
             # Between the batches before and behind it.
             begin = self._ends[partition]
         elif not len(content.entries):
+            self._latest_ms[partition] += has_own_time
             return
         if not content.given_back:
             self._ends[partition] = max(self._ends[partition], content.end)
@@ -293,8 +294,8 @@ class OneIndex:
             whole, beginning = name_digests(id_)
             self._names |= {whole: id_, beginning: id_[: id_.find("/") + 1]}
         self._waiting.append((self._latest_ms[partition], partition, begin, content))
-        # What comes behind a document that was given back has a later time.
-        self._latest_ms[partition] += content.given_back
+        # Only one batch of a partition has a time.
+        self._latest_ms[partition] += has_own_time
 
 
 def sequential(

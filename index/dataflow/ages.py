@@ -16,20 +16,19 @@ from index.storage.layout import Times
 _STATE = b"ages"
 _HEADING = struct.Struct("<qQQQQQQ")
 _NOTE = struct.Struct("<qQQ")
-_PLACE = struct.Struct("<QQQQQQQI")
+_PLACE = struct.Struct("<QQQQQQI")
 
 
 class Place(NamedTuple):
     """A batch's place, for RESOLVE.
 
-    high, low   its first row's key
+    high        its rows'
     begin, end  keys: its source's documents from the first one to before the second one have expired by age
     run         its partition's `Floor.run`
     may_enter   bool [n], rows that are compared
     """
 
     high: int
-    low: int
     begin: tuple[int, int]
     end: tuple[int, int]
     run: int
@@ -38,15 +37,15 @@ class Place(NamedTuple):
 
 def pack_place(place: Place) -> bytes:
     """A place as bytes."""
-    head = _PLACE.pack(*place[:2], *place.begin, *place.end, place.run, len(place.may_enter))
+    head = _PLACE.pack(place.high, *place.begin, *place.end, place.run, len(place.may_enter))
     return head + np.packbits(place.may_enter).tobytes()
 
 
 def unpack_place(content: bytes) -> Place:
     """Revert `pack_place`."""
-    high, low, begin_high, begin_low, end_high, end_low, run, count = _PLACE.unpack_from(content)
+    high, begin_high, begin_low, end_high, end_low, run, count = _PLACE.unpack_from(content)
     bits = np.unpackbits(np.frombuffer(content, np.uint8, offset=_PLACE.size), count=count)
-    return Place(high, low, (begin_high, begin_low), (end_high, end_low), run, bits.astype(np.bool_))
+    return Place(high, (begin_high, begin_low), (end_high, end_low), run, bits.astype(np.bool_))
 
 
 class _State(NamedTuple):

@@ -41,7 +41,7 @@ from index.matching.minhash import mixed
 from index.matching.simhash import probe_radii
 from index.storage.parameters import Parameters
 
-_KEY = struct.Struct("<QQ")
+_KEY = struct.Struct("<QH")
 _PAGE = np.dtype([("page", "<u8")])
 _FLOOR = b"floor"
 
@@ -82,7 +82,7 @@ class Claim:
             exact, places = pages >= EXACT_PAGES, np.flatnonzero(pages < EXACT_PAGES)
             # An entry that may leave is no original for good: RESOLVE decides short texts too.
             equals = near if self._layout.leaves else rejects
-            equals.append(_equal(rows[exact], others[exact], 0))
+            equals.append(_equal(rows[exact], others[exact], 0, 0))
             near.append(self._compared(pages[places], np.take(rows, places), np.take(others, places)))
         yield from self._by_original(np.concatenate(rejects), Stage.NAME, Kind.REJECTS, slot)
         pairs = np.concatenate(near)
@@ -117,7 +117,7 @@ class Claim:
                 self._exact.note(task, epoch, pages[exact][places].view(_PAGE))
 
     def _by_original(self, pairs: Rows, stage: Stage, kind: Kind, slot: int) -> Iterator[Message]:
-        shards = shard_of_batches(pairs["earlier_high"], pairs["earlier_low"], self._shards)
+        shards = shard_of_batches(pairs["earlier_high"], self._shards)
         for shard, content in packed_by_group(pairs, shards):
             yield Message(stage, shard, slot, kind, content)
 
@@ -156,7 +156,7 @@ class Claim:
     def _compared(self, pages: npt.NDArray[np.int64], claims: Rows, others: Rows) -> Rows:
         parameters = self._parameters
         if parameters.banding is not None:
-            return _equal(claims, others, NO_DISTANCE)
+            return _equal(claims, others, NO_DISTANCE, self._layout.alike_bits)
         distances = hamming(claims["words"], others["words"])
         near = np.flatnonzero(distances <= parameters.distance_max)
         claims, others, distances = claims[near], others[near], distances[near]
@@ -206,8 +206,9 @@ def _runs(
         yield rows, repeated, begins[rows][repeated] + within
 
 
-def _equal(claims: Rows, others: Rows, distance: int) -> Rows:
-    equal = (claims["words"] == others["words"]).all(axis=1)
+def _equal(claims: Rows, others: Rows, distance: int, ignored_bits: int) -> Rows:
+    """Pairs of equal words, but for their lowest bits."""
+    equal = ((claims["words"] ^ others["words"]) >> np.uint64(ignored_bits) == 0).all(axis=1)
     return _pairs(claims[equal], others[equal], distance)
 
 

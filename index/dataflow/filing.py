@@ -65,7 +65,7 @@ class Filing:
             signatures = np.concatenate([signatures, exact])
             # A leaf has its documents in order, and is kept at once.
             signatures = np.take(signatures, np.argsort(signatures["low"], kind="stable"))
-        shards = shard_of_batches(signatures["high"], signatures["low"], self._shards)
+        shards = shard_of_batches(signatures["high"], self._shards)
         for stage, kind in self._kinds.items():
             if not (seeded and stage is Stage.VERIFY):
                 for shard, content in packed_by_group(signatures, shards):
@@ -85,7 +85,10 @@ class Filing:
             hashes = shape.hashes(fingerprints) >> np.uint64(64 - HASH_BITS)
             bands = np.arange(parameters.blocks, dtype=np.uint64) << np.uint64(PAGE_BITS)
             pages = bands | (hashes >> np.uint64(HASH_BITS - self._band_bits))
-            words, uses = hashes[:, :, None], np.full(hashes.shape, ADDS | ASKS, np.uint8)
+            # The page has the hash's highest bits: the digest takes their room.
+            digests = _digests(wholes)[:, None] >> np.uint64(64 - self._layout.alike_bits)
+            words = (hashes << np.uint64(self._layout.alike_bits) | digests)[:, :, None]
+            uses = np.full(hashes.shape, ADDS | ASKS, np.uint8)
         else:
             keys = probe_keys(fingerprints, parameters.distance_max).astype(np.uint64)
             blocks = (keys >> np.uint64(BLOCK_BITS)) << np.uint64(PAGE_BITS)
@@ -96,7 +99,7 @@ class Filing:
         claims["high"], claims["low"] = signatures["high"][:, None], signatures["low"][:, None]
         claims["page"], claims["use"], claims["words"] = pages, uses, words
         claims["letters"] = wholes["letters"][:, None, :]
-        if self._kinds:
+        if claims["alike"].size:
             claims["alike"] = _digests(wholes)[:, None, None]
         return claims.reshape(-1)
 
@@ -105,6 +108,8 @@ class Filing:
         claims, digests = np.zeros(len(exact), self._layout.claim), _digests(exact["whole"])
         claims["high"], claims["low"], claims["use"] = exact["high"], exact["low"], ADDS | ASKS
         claims["words"] = exact["whole"]["fingerprint"][:, : claims["words"].shape[1]]
+        if self._layout.alike_bits:
+            claims["words"] = digests[:, None]
         claims["alike"], claims["page"] = digests[:, None], EXACT_PAGES | digests >> np.uint64(2)
         return claims
 

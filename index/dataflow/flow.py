@@ -19,7 +19,7 @@ from index.matching.minhash import DISTANCE_UNITS, HASH_BITS
 from index.session import Longer
 from index.storage.parameters import Parameters
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 """Version of the state and all messages."""
 
 
@@ -123,7 +123,7 @@ class Dataflow:
 
     @property
     def _layout(self) -> Layout:
-        return Layout.of(self.parameters, self.longer, leaves=self.leaves)
+        return Layout.of(self.parameters, self.longer, leaves=self.leaves, band_bits=self.band_bits)
 
     def _filing(self, layout: Layout) -> Filing:
         return Filing(self.parameters, layout, self.shards, self.band_bits)

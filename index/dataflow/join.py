@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from index.dataflow.message import Decided, Kind, Message, Task, unpack_texts
-from index.dataflow.rows import NAMED, PARTITION_MAX, ROW_BITS, row_numbers, verdict_parts
+from index.dataflow.rows import NAMED, PARTITION_MAX, verdict_parts
 from index.entry import NO_DISTANCE, Position, Source, Verdict, naming_originals
 
 _HEADING = struct.Struct("<QQQQ")
@@ -25,12 +25,12 @@ class Join:
         for message in messages:
             if message.kind == Kind.NAMED:
                 _reject(decided, message.content)
-        for key in sorted(decided):
-            yield decided[key]
+        for high in sorted(decided):
+            yield decided[high]
 
 
-def _unique(content: bytes) -> tuple[tuple[int, int], Decided]:
-    """Key of a batch, and its verdicts before any rejects."""
+def _unique(content: bytes) -> tuple[int, Decided]:
+    """A batch's `high`, and its verdicts before any rejects."""
     high, begin, first, count = _HEADING.unpack_from(content)
     verdicts = _BEFORE[np.frombuffer(content, "u1", count, _HEADING.size)]
     distances, letters = np.full(count, NO_DISTANCE, np.int16), np.zeros(count, np.uint32)
@@ -38,21 +38,19 @@ def _unique(content: bytes) -> tuple[tuple[int, int], Decided]:
     partition = high & PARTITION_MAX
     marks = np.zeros(count, np.uint8)
     found = Decided(partition, begin, first, verdicts, distances, [*none], [*none], letters, {}, content, marks)
-    return (high, begin), found
+    return high, found
 
 
-def _reject(decided: dict[tuple[int, int], Decided], content: bytes) -> None:
+def _reject(decided: dict[int, Decided], content: bytes) -> None:
     (count,) = _COUNT.unpack_from(content)
     rows = np.frombuffer(content, NAMED, count, _COUNT.size)
     texts = unpack_texts(content, _COUNT.size + rows.nbytes)
-    numbers = row_numbers(rows["low"]).tolist()
-    begins = (rows["low"] >> np.uint64(ROW_BITS)).tolist()
     verdicts, marks, former = verdict_parts(rows["verdict"])
     are_named = naming_originals(verdicts)
     # A record that is no entry has no length to compare.
     letters = np.where(former, 0, rows["letters"])
-    for place, (row, begin) in enumerate(zip(numbers, begins, strict=True)):
-        batch = decided[int(rows["high"][place]), begin]
+    for place, (high, row) in enumerate(zip(rows["high"].tolist(), rows["low"].tolist(), strict=True)):
+        batch = decided[high]
         stream, name, original = texts[3 * place : 3 * place + 3]
         batch.verdicts[row], batch.marks[row] = verdicts[place], marks[place]
         if not are_named[place]:

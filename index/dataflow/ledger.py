@@ -13,7 +13,7 @@ from index.dataflow.message import Kind, Message, Task
 from index.dataflow.rows import Retained, Rows, by_group
 
 _HEADING = np.dtype([("epoch", "<i8"), ("count", "<u4")])
-_LEAF = np.dtype([("high", ">u8"), ("leaf", ">u8")])
+_LEAF = np.dtype([("high", ">u8"), ("leaf", ">u2")])
 _PART = struct.Struct("<qI")
 _FLOOR = struct.Struct("<q")
 
@@ -69,7 +69,7 @@ class Leaves:
         """Remove leaves from past epochs, as messages say."""
         for floor in floors_of(messages):
             for noted in self._ledger.over(task, floor):
-                task.remove_all(noted.view("V16").tolist())
+                task.remove_all(noted.view(f"V{_LEAF.itemsize}").tolist())
 
 
 def pack_floor(epoch: int) -> bytes:

@@ -11,7 +11,6 @@ from index.dataflow.rows import (
     LEAF_ROWS,
     NAMED,
     PAIR,
-    ROW_BITS,
     Retained,
     by_group,
     leaf_name,
@@ -34,7 +33,7 @@ class Name:
 
     def keep(self, task: Task, message: Message) -> None:
         """Keep a batch's names."""
-        high, begin, _, count = _HEADING.unpack_from(message.content)
+        high, _, _, count = _HEADING.unpack_from(message.content)
         offsets = np.frombuffer(message.content, "<u8", count, _HEADING.size)
         letters = np.frombuffer(message.content, "<u4", count, _HEADING.size + offsets.nbytes)
         stream, name, *ids = unpack_texts(message.content, _HEADING.size + offsets.nbytes + letters.nbytes)
@@ -42,7 +41,7 @@ class Name:
         for first in range(0, count, LEAF_ROWS):
             some = slice(first, first + LEAF_ROWS)
             leaf = offsets[some].tobytes() + letters[some].tobytes() + pack_texts([stream, name, *ids[some]])
-            leaves[leaf_name(high, begin << ROW_BITS | first)] = _COUNT.pack(len(offsets[some])) + leaf
+            leaves[leaf_name(high, first)] = _COUNT.pack(len(offsets[some])) + leaf
         self._leaves.put(task, leaves)
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:

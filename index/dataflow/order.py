@@ -18,7 +18,6 @@ from index.dataflow.resolving.given_back import GIVEN_BACK
 from index.dataflow.rows import (
     PARTITION_BITS,
     RECORD,
-    ROW_BITS,
     TAG,
     Layout,
     Retained,
@@ -48,7 +47,7 @@ class Recorded(NamedTuple):
 
     stamp    settings for its fingerprints and the flow, by name; empty before its first document
     ends     by stream: exclusive end of the decided offsets
-    time_ms  of its last batch, in the order
+    time_ms  least time of its next batch, in the order
     seeding  whether seeds from an index came, and more will
     run      as in `Floor`, with retention
     """
@@ -116,16 +115,14 @@ class Order:
                     "state: its verdicts would ignore the documents before. Go on from a savepoint, seed the job, or submit it "
                     "with --incomplete if the input begins there."
                 )
-            if ends and stream not in ends:
-                # A recreated topic reuses its offsets, so only a later time keeps keys unique.
-                time_ms = max(time_ms, known.time_ms + 1)
             ends = {**ends, stream: arrival.end}
             known = self._drawn(self._with_settings(known, arrival))
-        self._record(task, known._replace(ends=ends, time_ms=time_ms))
+        # Only one batch has a time, so time and row are a key. Repeated ones count too: the order follows from the log alone.
+        self._record(task, known._replace(ends=ends, time_ms=time_ms + (arrival.begin < arrival.end)))
         if arrival.floor is not None and arrival.floor.run == known.run:
             yield from self._passed_on(arrival.floor, self._slot_of(time_ms))
         if arrival.forgets is not None:
-            yield self._forgotten(arrival.forgets, ends, time_ms, arrival.source.partition)
+            yield self._forgotten(arrival.forgets, time_ms, arrival.source.partition)
         if not new:
             return
         require_sound(arrival.entries, self._parameters)
@@ -133,7 +130,7 @@ class Order:
         entries = arrival.entries.take(np.arange(first, len(arrival.entries)))
         if self._retained is not None and len(entries):
             high = time_ms << PARTITION_BITS | arrival.source.partition
-            yield self._placed(task, arrival, entries, high, begin, known.run)
+            yield self._placed(task, arrival, entries, high, known.run)
         yield from self._handed_out(arrival, entries, begin, first, time_ms)
 
     def _given_back(self, task: Task, known: Recorded, arrival: Arrival) -> Iterator[Message]:
@@ -141,19 +138,17 @@ class Order:
         self._require_leaving("given back")
         require_sound(arrival.entries, self._parameters)
         known, time_ms = self._drawn(self._with_settings(known, arrival)), max(arrival.time_ms, known.time_ms)
-        # What comes next may have the same offsets, so a later time keeps keys unique.
         self._record(task, known._replace(time_ms=time_ms + 1))
         entries = arrival.entries.take(np.flatnonzero(arrival.entries.kinds <= EntryKind.EXACT))
         if not len(entries):
             return
-        begin = _latest_end(known.ends)
-        high, low = document_keys(time_ms, arrival.source.partition, begin, len(entries))
+        high, low = document_keys(time_ms, arrival.source.partition, len(entries))
         rows = np.zeros(len(entries), GIVEN_BACK)
         rows["high"], rows["low"], rows["names"] = high, low, self._names(entries)
         yield Message(Stage.RESOLVE, 0, self._slot_of(time_ms), Kind.GIVEN_BACK, rows.tobytes())
         if self._retained is not None:
-            yield self._placed(task, arrival, entries, high, begin, known.run)
-        yield from self._handed_out(arrival, entries, begin, 0, time_ms)
+            yield self._placed(task, arrival, entries, high, known.run)
+        yield from self._handed_out(arrival, entries, arrival.begin, 0, time_ms)
 
     def _drawn(self, known: Recorded) -> Recorded:
         """With retention, the known facts with a number for floors."""
@@ -174,14 +169,11 @@ class Order:
             for shard in range(self._shards):
                 yield Message(stage, shard, slot, Kind.FLOOR, pack_floor(floor.epoch))
 
-    def _forgotten(
-        self, names: npt.NDArray[np.uint64], ends: Mapping[str, int], time_ms: int, partition: int
-    ) -> Message:
+    def _forgotten(self, names: npt.NDArray[np.uint64], time_ms: int, partition: int) -> Message:
         """Names for RESOLVE, whose documents leave between this partition's batches."""
         self._require_leaving("forgotten")
         rows = np.zeros(len(names), FORGOTTEN)
         rows["name"], rows["high"] = names, time_ms << PARTITION_BITS | partition
-        rows["low"] = _latest_end(ends) << ROW_BITS
         return Message(Stage.RESOLVE, 0, self._slot_of(time_ms), Kind.FORGOTTEN, rows.tobytes())
 
     def _recorded(self, task: Task) -> Recorded:
@@ -222,7 +214,7 @@ class Order:
     ) -> Iterator[Message]:
         partition, seeds = arrival.source.partition, arrival.seeds
         slot = self._slot_of(time_ms)
-        high, low = document_keys(time_ms, partition, begin, len(entries))
+        high, low = document_keys(time_ms, partition, len(entries))
         heading = np.array([high, begin, first, len(entries)], "<u8").tobytes()
         if seeds is None and not arrival.given_back:
             kinds = entries.kinds.astype("u1").tobytes()
@@ -232,8 +224,7 @@ class Order:
         entering = np.flatnonzero((entries.kinds == EntryKind.NEAR) | (entries.kinds == EntryKind.EXACT))
         if not len(entering):
             return
-        batch_key = np.array([high], np.uint64), low[:1]
-        keeper = int(shard_of_batches(*batch_key, self._shards)[0])
+        keeper = int(shard_of_batches(np.array([high], np.uint64), self._shards)[0])
         texts = [arrival.source.stream, arrival.name, *entries.ids]
         columns = entries.offsets.astype("<u8").tobytes() + entries.letters.astype("<u4").tobytes()
         yield Message(Stage.NAME, keeper, slot, Kind.NAMES, heading + columns + pack_texts(texts))
@@ -247,15 +238,15 @@ class Order:
             near = near[hosts == NO_HOST]
         yield from self._filing.filed(near, slot, exact, seeded=seeds is not None)
 
-    def _placed(self, task: Task, arrival: Arrival, entries: Entries, high: int, begin: int, run: int) -> Message:
-        """A batch's place, for RESOLVE; high, begin: of its first row."""
-        key, nothing = (high, begin << ROW_BITS), (0, 0)
+    def _placed(self, task: Task, arrival: Arrival, entries: Entries, high: int, run: int) -> Message:
+        """A batch's place, for RESOLVE; high: of its rows."""
+        key, nothing = (high, 0), (0, 0)
         expired = nothing, nothing
         if self._ages is not None and arrival.given_back:
             expired = self._ages.enter(task, key, len(entries))
         elif self._ages is not None:
             expired = self._ages.advance(task, arrival.source.stream, key, entries.times_ms)
-        place = Place(*key, *expired, run, entries.kinds <= EntryKind.EXACT)
+        place = Place(high, *expired, run, entries.kinds <= EntryKind.EXACT)
         return Message(Stage.RESOLVE, 0, self._slot_of(high >> PARTITION_BITS), Kind.PLACES, pack_place(place))
 
     def _slot_of(self, time_ms: int) -> int:
@@ -288,7 +279,7 @@ class Order:
                 names[row, 1] = 0
         return names
 
-    def _records(self, tags: Rows, high: int, low: npt.NDArray[np.uint64], slot: int) -> Iterator[Message]:
+    def _records(self, tags: Rows, high: int, low: npt.NDArray[np.uint16], slot: int) -> Iterator[Message]:
         pages = tags["page"].ravel()
         rows = np.flatnonzero(pages)
         records = np.zeros(len(rows), RECORD)
@@ -297,7 +288,7 @@ class Order:
             yield Message(Stage.VERSIONS, shard, slot, Kind.RECORDS, content)
 
     def _signatures(
-        self, entries: Entries, kind: EntryKind, high: int, low: npt.NDArray[np.uint64], tags: Rows
+        self, entries: Entries, kind: EntryKind, high: int, low: npt.NDArray[np.uint16], tags: Rows
     ) -> Rows:
         """The documents of a kind, as `Layout.signature`; EXACT ones are compared by their fingerprints alone."""
         rows = np.flatnonzero(entries.kinds == kind)
@@ -316,17 +307,12 @@ class Order:
         for group, content in packed_by_group(pages, groups_of(hosts)):
             yield Message(Stage.FRAME, group, slot, kind, content)
 
-    def _settled(self, seeds: Seeds, high: int, low: npt.NDArray[np.uint64]) -> Rows:
+    def _settled(self, seeds: Seeds, high: int, low: npt.NDArray[np.uint16]) -> Rows:
         settled = np.zeros(len(seeds.members), self._layout.settled)
         settled["high"], settled["low"] = high, low[seeds.members]
         settled["earlier_high"], settled["earlier_low"] = seeds.roots.T
         settled["earlier_whole"] = self._filing.wholes(seeds.fingerprints, seeds.looks, seeds.letters)
         return settled
-
-
-def _latest_end(ends: Mapping[str, int]) -> int:
-    """End of the latest stream: earlier streams' documents have earlier times."""
-    return [0, *ends.values()][-1]
 
 
 def _usable(entries: Entries) -> npt.NDArray[np.bool_]:

@@ -42,14 +42,17 @@ class Recall:
         for name, places in leaves_of(pairs["earlier_high"], pairs["earlier_low"]):
             content = task.get(name)
             assert content is not None, "a document is kept before anybody meets it"
-            kept = np.frombuffer(content, self._layout.signature)
+            kept = np.frombuffer(content, self._layout.kept)
             here = np.searchsorted(kept["low"], pairs["earlier_low"][places])
             recalled["earlier_whole"][places] = kept["whole"][here]
             recalled["earlier_tag"][places] = kept["tag"][here]
-        for shard, content in packed_by_group(recalled, shard_of_batches(pairs["high"], pairs["low"], self._shards)):
+        for shard, content in packed_by_group(recalled, shard_of_batches(pairs["high"], self._shards)):
             yield Message(Stage.VERIFY, shard, slot, Kind.RECALLED, content)
         self._leaves.remove(task, messages)
 
     def _keep(self, task: Task, signatures: Rows) -> None:
+        kept = np.zeros(len(signatures), self._layout.kept)
+        for name in kept.dtype.names or ():
+            kept[name] = signatures[name]
         leaves = leaves_of(signatures["high"], signatures["low"])
-        self._leaves.put(task, {name: signatures[places].tobytes() for name, places in leaves})
+        self._leaves.put(task, {name: kept[places].tobytes() for name, places in leaves})

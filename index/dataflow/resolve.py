@@ -27,13 +27,11 @@ from index.dataflow.resolving.retention import RetentionState
 from index.dataflow.rows import (
     FOLLOWER,
     PAIR,
-    ROW_BITS,
     Layout,
     Retained,
     Rows,
     by_group,
     packed_by_group,
-    row_numbers,
     rows_of,
     run_begins,
     shard_of_batches,
@@ -49,7 +47,7 @@ from index.storage.parameters import Parameters
 from index.versions.reasons import original_columns
 
 _NONE = np.empty(0, FOLLOWER)
-_BATCH = np.dtype([("high", ">u8"), ("begin", ">u8")])
+_BATCH = np.dtype([("high", ">u8")])
 _PAGE = np.dtype([("page", "<u8")])
 
 
@@ -95,20 +93,19 @@ class Resolve:
                     yield from self._named(found, slot)
             return
         places = [unpack_place(each.content) for each in messages if each.kind == Kind.PLACES]
-        places.sort(key=lambda place: place[:2])
-        batches = hits["low"] >> np.uint64(ROW_BITS)
+        places.sort(key=lambda place: place.high)
         for place in places:
-            is_due = (forgets["high"] < place.high) | ((forgets["high"] == place.high) & (forgets["low"] <= place.low))
+            is_due = forgets["high"] <= place.high
             self._forgotten.add(task, forgets[is_due])
             forgets = forgets[~is_due]
             horizon = self._retention.before(task, place)
-            own = (hits["high"] == place.high) & (batches == place.low >> ROW_BITS)
+            own = hits["high"] == place.high
             # What an epoch held that is over has expired, and is removed.
             own &= self._retained.epochs(hits["earlier_high"]) >= self._retention.latest_floor(task)
             entered = place.may_enter
             for found in self._decided(task, hits[own], given_back, horizon):
                 documents = found.known.documents[found.known.first :]
-                entered[row_numbers(documents["low"][~found.outcomes.entering])] = False
+                entered[documents["low"][~found.outcomes.entering]] = False
                 yield from self._named(found, slot)
             self._retention.enter(task, place, entered)
         self._forgotten.add(task, forgets)
@@ -133,7 +130,7 @@ class Resolve:
 
     def _named(self, found: Concluded, slot: int) -> Iterator[Message]:
         rejects = self._rejects(found)
-        shards = shard_of_batches(rejects["earlier_high"], rejects["earlier_low"], self._shards)
+        shards = shard_of_batches(rejects["earlier_high"], self._shards)
         for shard, content in packed_by_group(rejects, shards):
             yield Message(Stage.NAME, shard, slot, Kind.REJECTS, content)
 
@@ -152,7 +149,7 @@ class Resolve:
     def _remove(self, task: Task, floor: int, retained: Retained) -> None:
         """Remove what epochs put that are over. Pages stay that came again."""
         for noted in self._batches.over(task, floor):
-            self._fates.remove(task, noted.view("V16").tolist())
+            self._fates.remove(task, noted.view("V8").tolist())
         for noted in self._names.over(task, floor):
             pages = noted["page"].tolist()
             states = self._pages.read(task, pages)

@@ -1,7 +1,7 @@
 """Message and state rows: record arrays, whose bytes are stored and sent.
 
-A document has a 128-bit key for its place in the order, unique and never reused. `high` is its batch's time in
-milliseconds and partition, `low` its batch's first offset and its row there.
+A document has a key for its place in the order, unique and never reused: 80 bits. `high` is its batch's time in milliseconds
+and partition, and no two batches of a partition have the same time. `low` is its row there.
 """
 
 import struct
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from index.matching.minhash import mixed
+from index.matching.minhash import HASH_BITS, mixed
 from index.session import Longer, Retention
 from index.storage.parameters import Parameters
 
@@ -24,7 +24,6 @@ Rows = npt.NDArray[np.void]
 PARTITION_BITS = ROW_BITS = 16
 TIME_MAX = 2 ** (64 - PARTITION_BITS) - 1
 PARTITION_MAX = 2**PARTITION_BITS - 1
-OFFSET_MAX = 2 ** (64 - ROW_BITS) - 1
 ROW_MAX = 2**ROW_BITS - 1
 
 PAGE_BITS = 40
@@ -38,13 +37,13 @@ LEAF_BITS = 4
 
 LEAF_ROWS = 2**LEAF_BITS
 
-_LEAF = struct.Struct(">QQ")
+_LEAF = struct.Struct(">QH")
 
 ADDS, ASKS = 1, 2
 """Uses of a claim: enter under the key, and ask for earlier documents. Most do both."""
 
-_KEY = [("high", "<u8"), ("low", "<u8")]
-_BOTH = [*_KEY, ("earlier_high", "<u8"), ("earlier_low", "<u8")]
+KEY_FIELDS = [("high", "<u8"), ("low", "<u2")]
+_BOTH = [*KEY_FIELDS, ("earlier_high", "<u8"), ("earlier_low", "<u2")]
 _VERDICT = [("distance", "<i2"), ("verdict", "u1")]
 _PAIR = [*_BOTH, *_VERDICT]
 
@@ -55,17 +54,17 @@ Until it is known the distance is NO_DISTANCE. The verdict is then DUPLICATE, or
 From RESOLVE on it is a `verdict_bytes`.
 """
 
-NAMED = np.dtype([*_KEY, ("offset", "<u8"), ("partition", "<u4"), ("letters", "<u4"), *_VERDICT])
+NAMED = np.dtype([*KEY_FIELDS, ("offset", "<u8"), ("partition", "<u4"), ("letters", "<u4"), *_VERDICT])
 """A document, and its original's position and letters."""
 
-RECORD = np.dtype([*_KEY, ("page", "<u8")])
+RECORD = np.dtype([*KEY_FIELDS, ("page", "<u8")])
 """A document and its page: a digest for its id on its host."""
 
 TAG = np.dtype([("page", "<u8"), ("names", "<u8", (2,)), ("digests", "<u8", (2,)), ("kind", "u1")])
 """What entries that leave need: a document's page, or 0 without a usable id, its `name_digests`, its text's digests, and its
 kind."""
 
-FOLLOWER = np.dtype([*_KEY, ("later_high", "<u8"), ("later_low", "<u8"), ("tag", TAG)])
+FOLLOWER = np.dtype([*KEY_FIELDS, ("later_high", "<u8"), ("later_low", "<u2"), ("tag", TAG)])
 """A document without an earlier one alike to it, and a later one alike to it that entered."""
 
 
@@ -91,46 +90,54 @@ class Layout:
 
     `whole` is all that is compared between documents.
 
-    leaves   whether entries may leave, so that documents have tags: by updates or retention
-    recalls  whether RECALL and VERIFY are in use
+    leaves      whether entries may leave, so that documents have tags: by updates or retention
+    recalls     whether RECALL and VERIFY are in use
+    alike_bits  MinHash: lowest bits in `words` that are no part of a band's hash, but of a digest of `whole`
     """
 
     leaves: bool
     recalls: bool
+    alike_bits: int
     whole: np.dtype[np.void]
     claim: np.dtype[np.void]
     entry: np.dtype[np.void]
     signature: np.dtype[np.void]
+    kept: np.dtype[np.void]
     page: np.dtype[np.void]
     recalled: np.dtype[np.void]
     hit: np.dtype[np.void]
     settled: np.dtype[np.void]
 
     @classmethod
-    def of(cls, parameters: Parameters, longer: Longer | None, *, leaves: bool = False) -> "Layout":
+    def of(
+        cls, parameters: Parameters, longer: Longer | None, *, leaves: bool = False, band_bits: int = HASH_BITS
+    ) -> "Layout":
         """Records of a flow with these settings.
 
-        A MinHash claim holds its band's hash, a SimHash claim the whole fingerprint. If that leaves open whether two
-        documents are alike in everything compared, `alike` holds a hash of it all. An EXACT document has one page for its
-        fingerprint, and in `words` as much of it as fits.
+        A MinHash claim holds what its page leaves open of its band's hash, and a digest of all that is compared. A SimHash
+        claim holds the whole fingerprint. If that leaves open whether two documents are alike in everything compared, `alike`
+        holds a digest of it all. An EXACT document has one page for its fingerprint, and in `words` as much as fits.
         """
-        recalls = leaves or parameters.banding is not None or parameters.look is not None
-        letters, digests = int(leaves or longer is not None), int(recalls)
+        is_banded = parameters.banding is not None
+        recalls = leaves or is_banded or parameters.look is not None
+        letters, digests = int(leaves or longer is not None), int(recalls and not is_banded)
         whole = _compared(parameters.stored_words, parameters.look_bytes, letters)
         words = parameters.words if parameters.banding is None else 1
-        left_open = [("letters", "<u4", (letters * (1 - digests),)), ("alike", "<u8", (digests,))]
+        left_open = [("letters", "<u4", (letters * (not recalls),)), ("alike", "<u8", (digests,))]
         filed: list[Any] = [("words", "<u8", (words,)), *left_open]
-        asked: list[Any] = [*_KEY, ("page", "<u8"), ("use", "u1")]
+        asked: list[Any] = [*KEY_FIELDS, ("page", "<u8"), ("use", "u1")]
         own: list[Any] = [("whole", whole), ("tag", TAG, (int(leaves),))]
         earlier: list[Any] = [(f"earlier_{name}", *kind) for name, *kind in own]
         return cls(
             leaves=leaves,
             recalls=recalls,
+            alike_bits=64 - HASH_BITS + band_bits if is_banded else 0,
             whole=whole,
             claim=np.dtype([*asked, *filed]),
-            entry=np.dtype([*_KEY, *filed]),
-            signature=np.dtype([*_KEY, *own]),
-            page=np.dtype([*_KEY, ("host", "<u8"), *own]),
+            entry=np.dtype([*KEY_FIELDS, *filed]),
+            signature=np.dtype([*KEY_FIELDS, *own]),
+            kept=np.dtype([("low", "<u2"), *own]),
+            page=np.dtype([*KEY_FIELDS, ("host", "<u8"), *own]),
             recalled=np.dtype([*_PAIR, *earlier]),
             hit=np.dtype([*_PAIR, *own, *earlier]),
             settled=np.dtype([*_BOTH, *earlier]),
@@ -146,17 +153,16 @@ def rows_of(contents: Iterable[bytes], kind: np.dtype[np.void]) -> Rows:
     return np.frombuffer(b"".join(contents), kind)
 
 
-def document_keys(time_ms: int, partition: int, begin: int, count: int) -> tuple[int, npt.NDArray[np.uint64]]:
-    """Keys of a batch's rows: high, and low uint64 [count]. Raises ValueError beyond a key's range."""
+def document_keys(time_ms: int, partition: int, count: int) -> tuple[int, npt.NDArray[np.uint16]]:
+    """Keys of a batch's rows: high, and low uint16 [count]. Raises ValueError beyond a key's range."""
     for value, most, what in (
         (time_ms, TIME_MAX, "time"),
         (partition, PARTITION_MAX, "partition"),
-        (begin, OFFSET_MAX, "offset"),
         (count, ROW_MAX, "number of rows"),
     ):
         if not 0 <= value <= most:
             raise ValueError(f"a batch has the {what} {value}; the flow takes 0 to {most}")
-    return time_ms << PARTITION_BITS | partition, np.uint64(begin << ROW_BITS) + np.arange(count, dtype=np.uint64)
+    return time_ms << PARTITION_BITS | partition, np.arange(count, dtype=np.uint16)
 
 
 def name_digests(id_: str) -> tuple[int, int]:
@@ -176,14 +182,9 @@ def partitions(high: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     return (high & np.uint64(PARTITION_MAX)).astype(np.int64)
 
 
-def row_numbers(low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Row of each document in its batch, int64 [n]."""
-    return (low & np.uint64(ROW_MAX)).astype(np.int64)
-
-
-def shard_of_batches(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[Any]:
+def shard_of_batches(high: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[Any]:
     """Shard that stores each document, as `shard_of`: one for a whole batch."""
-    return shard_of(high * np.uint64(0x9E3779B97F4A7C15) + (low >> np.uint64(ROW_BITS)), shards)
+    return shard_of(high * np.uint64(0x9E3779B97F4A7C15), shards)
 
 
 def shard_of(numbers: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[Any]:
@@ -218,7 +219,7 @@ def packed_by_group(rows: Rows, groups: npt.NDArray[Any]) -> Iterable[tuple[int,
 
 
 def numbered(
-    high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]
+    high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint16]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
     """Rank of each document's key, int64 [n], equal for equal keys; and one place for each distinct key, in order."""
     order = np.lexsort((low, high))
@@ -234,19 +235,19 @@ def leaf_name(high: int, low: int) -> bytes:
 
 
 def leaves_of(
-    high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]
+    high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint16]
 ) -> Iterator[tuple[bytes, npt.NDArray[np.intp]]]:
     """Each distinct leaf's name, with the places of its documents."""
-    leaves = low >> np.uint64(LEAF_BITS)
+    leaves = low >> np.uint16(LEAF_BITS)
     numbers, distinct = numbered(high, leaves)
     for leaf, places in by_group(numbers):
         place = distinct[leaf]
         yield leaf_name(int(high[place]), int(low[place])), places
 
 
-def rows_in_leaf(low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+def rows_in_leaf(low: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:
     """Each document's place in its leaf, int64 [n]."""
-    places: npt.NDArray[np.int64] = row_numbers(low) & (LEAF_ROWS - 1)
+    places: npt.NDArray[np.int64] = low.astype(np.int64) & (LEAF_ROWS - 1)
     return places
 
 

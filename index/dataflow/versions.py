@@ -10,6 +10,7 @@ import numpy as np
 from index.dataflow.ledger import Ledger, floors_of
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
 from index.dataflow.rows import (
+    KEY_FIELDS,
     PAIR,
     RECORD,
     Retained,
@@ -21,7 +22,7 @@ from index.dataflow.rows import (
 )
 from index.entry import NO_DISTANCE, Verdict
 
-_LATEST = np.dtype([("high", "<u8"), ("low", "<u8")])
+_LATEST = np.dtype(KEY_FIELDS)
 _NAME = np.dtype([("page", "V8")])
 
 
@@ -46,15 +47,18 @@ class Versions:
         for part in ("high", "low"):
             before[part][1:] = records[part][:-1]
         before[begins[~is_new]] = np.frombuffer(b"".join(each for each in stored if each is not None), _LATEST)
-        latest = np.stack([records[part][lasts] for part in ("high", "low")], axis=1).astype("<u8").view("V16").ravel()
-        task.put_all(dict(zip(names.tolist(), latest.tolist(), strict=True)))
+        latest = np.zeros(len(lasts), _LATEST)
+        for part in ("high", "low"):
+            latest[part] = records[part][lasts]
+        values = latest.view(f"V{_LATEST.itemsize}").tolist()
+        task.put_all(dict(zip(names.tolist(), values, strict=True)))
         again = np.ones(len(records), np.bool_)
         again[begins[is_new]] = False
         pairs = np.zeros(int(again.sum()), PAIR)
         for part in ("high", "low"):
             pairs[part], pairs[f"earlier_{part}"] = records[part][again], before[part][again]
         pairs["distance"], pairs["verdict"] = NO_DISTANCE, Verdict.UPDATE
-        shards = shard_of_batches(pairs["earlier_high"], pairs["earlier_low"], self._shards)
+        shards = shard_of_batches(pairs["earlier_high"], self._shards)
         for shard, content in packed_by_group(pairs, shards):
             yield Message(Stage.RECALL, shard, slot, Kind.CANDIDATES, content)
         if self._retained is not None:

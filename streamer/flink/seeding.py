@@ -50,10 +50,10 @@ class _Keys:
         self._aside: dict[int, Key] = {}
         self.batches = 0
 
-    def begin(self, source: Source, offset: int) -> None:
+    def begin(self, source: Source) -> None:
         """Begin a batch with this document."""
         self.batches += 1
-        high, low = document_keys(self.batches, source.partition, offset, 1)
+        high, low = document_keys(self.batches, source.partition, 1)
         self._before.append(len(self._numbers))
         self._highs.append(high)
         self._lows.append(int(low[0]))
@@ -119,7 +119,7 @@ def _runs(records: Iterator[Record], keys: _Keys, parameters: Parameters) -> Ite
             if run:
                 yield source, run
             source, run = its_source, []
-            keys.begin(source, offset)
+            keys.begin(source)
         keys.add(document.number)
         run.append(_Entry(document, root))
     if run:

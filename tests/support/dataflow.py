@@ -291,13 +291,16 @@ def answers_by_position(decided: list[Decided], logs: dict[int, list[Batch]]) ->
 
 
 def in_order(logs: dict[int, list[Batch]]) -> list[Batch]:
-    """All batches in the one order, by its definition: times of a partition never go back, then partition and offset."""
+    """All batches in the one order, by its definition, and repeated ones left out: times of a partition never go back, then
+    partition and offset."""
     ordered = []
     for log in logs.values():
-        latest = 0
+        latest = reached = 0
         for batch in log:
             latest = max(latest, batch.time_ms)
-            ordered.append((latest, batch.partition, batch.begin, batch))
-            # What comes behind it has a later time.
-            latest += batch.given_back
+            if not batch.begin < batch.end <= reached:
+                ordered.append((latest, batch.partition, batch.begin, batch))
+            reached = max(reached, batch.end)
+            # Only one batch of a partition has a time, be it a repeated one.
+            latest += batch.begin < batch.end or batch.given_back
     return [batch for *_, batch in sorted(ordered, key=lambda each: each[:3])]

@@ -98,8 +98,8 @@ def assert_same(
         updates=updates,
         **flow,
     )
-    expected = sequential(parameters, logs, longer, updates=updates, retention=retention)
     logs = with_repeats(logs, generator)
+    expected = sequential(parameters, logs, longer, updates=updates, retention=retention)
     told = []
     reads = data.draw(st.sampled_from([0.2, 0.01]), label="reads")
     cluster = Cluster(dataflow, logs, generator, data.draw(st.integers(1, 3), label="parallelism"), reads=reads)

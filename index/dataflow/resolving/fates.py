@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from index.dataflow.message import Task
-from index.dataflow.rows import FOLLOWER, ROW_BITS, Layout, Rows, numbered, row_numbers, run_begins
+from index.dataflow.rows import FOLLOWER, ROW_BITS, Layout, Rows, run_begins
 
 BATCHES_KEPT = 2**11
 """Batches in memory, some 10 MB: a copy mostly resembles a recent document, and each read is a call into the engine."""
 
-_NAME = struct.Struct(">QQ")
+_NAME = struct.Struct(">Q")
 _ROW = np.dtype("<u2")
 
 
@@ -51,22 +51,22 @@ class FateStore:
         # The last used one comes last.
         self._recent: dict[bytes, bytes] = {}
 
-    def read(self, task: Task, high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> Fates:
-        """Fates of documents with ascending keys, uint64 [n] each."""
-        begins = run_begins(high, low >> np.uint64(ROW_BITS))
-        values = [self._value(task, name) for name in _names(high[begins], low[begins])]
+    def read(self, task: Task, high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint16]) -> Fates:
+        """Fates of documents with ascending keys, [n] each."""
+        begins = run_begins(high)
+        values = [self._value(task, name) for name in _names(high[begins])]
         # Batch and row in one number: both ascend.
         runs = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(high)))
-        keys = runs << ROW_BITS | row_numbers(low)
+        keys = runs << ROW_BITS | low
         gone, members = [value.gone for value in values], [value.members for value in values]
         gone_keys = _runs_of(gone, _ROW) | np.frombuffer(b"".join(gone), _ROW)
         settled = np.frombuffer(b"".join(members), self._member)
-        member_keys = _runs_of(members, self._member) | row_numbers(settled["low"])
+        member_keys = _runs_of(members, self._member) | settled["low"]
         asked = np.isin(member_keys, keys, assume_unique=True)
         places = np.searchsorted(keys, member_keys[asked])
         following = [value.followers for value in values]
         followers = np.frombuffer(b"".join(following), FOLLOWER)
-        followed = np.isin(_runs_of(following, FOLLOWER) | row_numbers(followers["low"]), keys)
+        followed = np.isin(_runs_of(following, FOLLOWER) | followers["low"], keys)
         is_gone = np.isin(keys, gone_keys, assume_unique=True)
         return Fates(is_gone, places, np.compress(asked, settled), followers[followed])
 
@@ -76,16 +76,15 @@ class FateStore:
         Returns batches that had no value, by name.
         """
         parts = gone, members, followers
-        highs, lows = (np.concatenate([part[name] for part in parts]) for name in ("high", "low"))
-        numbers, distinct = numbered(highs, lows >> np.uint64(ROW_BITS))
+        highs, numbers = np.unique(np.concatenate([part["high"] for part in parts]), return_inverse=True)
         owners, contents = np.split(numbers, np.cumsum([len(part) for part in parts])[:-1]), {}
         new = []
-        for batch, name in enumerate(_names(highs[distinct], lows[distinct])):
+        for batch, name in enumerate(_names(highs)):
             known = self._value(task, name)
             if not any(known):
                 new.append(name)
             some, settled, following = (part[own == batch] for part, own in zip(parts, owners, strict=True))
-            rows = np.union1d(np.frombuffer(known.gone, _ROW), row_numbers(some["low"]).astype(_ROW))
+            rows = np.union1d(np.frombuffer(known.gone, _ROW), some["low"].astype(_ROW))
             others = np.frombuffer(known.followers, FOLLOWER)
             others = others[~np.isin(others["low"], following["low"])]
             contents[name] = self._packed(
@@ -117,9 +116,8 @@ class FateStore:
         return _Value(content[self._heading.size : middle], content[middle:end], content[end:])
 
 
-def _names(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> Sequence[bytes]:
-    begins = low >> np.uint64(ROW_BITS)
-    return [_NAME.pack(*each) for each in zip(high.tolist(), begins.tolist(), strict=True)]
+def _names(high: npt.NDArray[np.uint64]) -> Sequence[bytes]:
+    return [_NAME.pack(each) for each in high.tolist()]
 
 
 def _runs_of(contents: Sequence[bytes], kind: np.dtype[np.void] | np.dtype[np.uint16]) -> npt.NDArray[np.int64]:

@@ -9,14 +9,14 @@ import numpy.typing as npt
 
 from index.dataflow.message import Task
 from index.dataflow.resolving.kept_rows import KeptRows
-from index.dataflow.rows import Retained, Rows
+from index.dataflow.rows import KEY_FIELDS, Retained, Rows
 
-FORGOTTEN = np.dtype([("name", "<u8"), ("high", "<u8"), ("low", "<u8")])
+FORGOTTEN = np.dtype([("name", "<u8"), *KEY_FIELDS])
 """One of a document's `rows.name_digests`, and the key below which documents with that name do not count."""
 
 
 class ForgottenNames:
-    """Forgotten names. They stay in memory, 24 bytes each."""
+    """Forgotten names. They stay in memory, 18 bytes each."""
 
     def __init__(self) -> None:
         self._kept = KeptRows(b"forgotten", FORGOTTEN)

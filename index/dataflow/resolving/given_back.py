@@ -7,14 +7,14 @@ import numpy.typing as npt
 
 from index.dataflow.message import Task
 from index.dataflow.resolving.kept_rows import KeptRows
-from index.dataflow.rows import Retained, Rows
+from index.dataflow.rows import KEY_FIELDS, Retained, Rows
 
-GIVEN_BACK = np.dtype([("high", "<u8"), ("low", "<u8"), ("names", "<u8", (2,))])
+GIVEN_BACK = np.dtype([*KEY_FIELDS, ("names", "<u8", (2,))])
 """A document's key, and its `rows.name_digests`."""
 
 
 class GivenBack:
-    """Given-back documents. They stay in memory, 32 bytes each."""
+    """Given-back documents. They stay in memory, 26 bytes each."""
 
     def __init__(self) -> None:
         self._kept = KeptRows(b"given back", GIVEN_BACK)

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from index.dataflow.message import Task
-from index.dataflow.rows import Layout, Rows
+from index.dataflow.rows import KEY_FIELDS, Layout, Rows
 from index.versions.by_id import ROWS_OF_ID_MAX
 
 PAGE_RECORD = np.dtype(
     [
-        *((f"{prefix}{part}", "<u8") for prefix in ("", "document_") for part in ("high", "low")),
+        *((f"{prefix}{part}", kind) for prefix in ("", "document_") for part, kind in KEY_FIELDS),
         *(("text", "<u8"), ("substance", "<u8"), ("returns", "u1"), ("strangers", "u1"), ("own", "?")),
     ]
 )

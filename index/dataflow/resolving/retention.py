@@ -17,7 +17,7 @@ from index.dataflow.rows import PARTITION_BITS, PARTITION_MAX, Retained, Rows
 
 _STATE = b"retention"
 _HEADING = struct.Struct("<QQQQQqQQ")
-_BATCH = struct.Struct("<QQQ")
+_BATCH = struct.Struct("<QQ")
 
 
 class _State(NamedTuple):
@@ -67,7 +67,7 @@ class RetentionState:
         """Count a batch's entries, bool [n]."""
         state, count = self._read(task), int(np.count_nonzero(entered))
         if count and self._retained.retention.entries_max is not None:
-            batch = _BATCH.pack(state.next_number, place.high, place.low) + np.packbits(entered).tobytes()
+            batch = _BATCH.pack(state.next_number, place.high) + np.packbits(entered).tobytes()
             task.put_all({_batch(state.last): batch})
             state = state._replace(last=state.last + 1)
         self._state = state._replace(next_number=state.next_number + count)
@@ -98,15 +98,15 @@ class RetentionState:
         """Move to the key of the entry with this number, past batches whose entries are all older."""
         first = state.first
         while True:
-            number, high, low, entered = self._batch(task, first)
+            number, high, entered = self._batch(task, first)
             if horizon < number + len(entered):
                 break
             task.remove_all([_batch(first)])
             first += 1
-        return state._replace(first=first, high=high, low=low + int(entered[horizon - number]))
+        return state._replace(first=first, high=high, low=int(entered[horizon - number]))
 
-    def _batch(self, task: Task, place: int) -> tuple[int, int, int, npt.NDArray[np.int64]]:
-        """Number of a batch's first entry, its key, and its rows that entered."""
+    def _batch(self, task: Task, place: int) -> tuple[int, int, npt.NDArray[np.int64]]:
+        """Number of a batch's first entry, its rows' `high`, and those that entered."""
         content = task.get(_batch(place))
         assert content is not None, "the entries that count are in the queue"
         bits = np.unpackbits(np.frombuffer(content, np.uint8, offset=_BATCH.size))

@@ -33,9 +33,15 @@ def test_documents_are_filed_under_the_bands_of_the_index(seed: int, count: int)
     messages = [each for each in FILING.filed(signatures, 100) if each.stage is Stage.CLAIM]
     claims = np.sort(rows_of((each.content for each in messages), LAYOUT.claim), order=["low", "page"])
     hashes = shape_of(PARAMETERS).hashes(signatures["whole"]["fingerprint"]) >> np.uint64(24)
-    assert claims["words"].reshape(hashes.shape).tolist() == hashes.tolist()
+    # Page and word have the whole hash, and the word's rest is the same in all bands.
+    left = np.uint64(LAYOUT.alike_bits)
+    assert (claims["words"] >> left).reshape(hashes.shape).tolist() == (hashes << left >> left).tolist()
+    digests = (claims["words"] & np.uint64(2**LAYOUT.alike_bits - 1)).reshape(hashes.shape)
+    assert (digests == digests[:, :1]).all()
     bands = np.broadcast_to(np.arange(hashes.shape[1]), hashes.shape)
     assert (claims["page"] >> np.uint64(40)).reshape(hashes.shape).tolist() == bands.tolist()
+    beginnings = claims["page"].reshape(hashes.shape) & np.uint64(2**40 - 1)
+    assert beginnings.tolist() == (hashes >> np.uint64(20)).tolist()
 
 
 @pytest.mark.parametrize("seeded", [False, True])

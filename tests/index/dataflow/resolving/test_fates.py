@@ -15,7 +15,7 @@ PARAMETERS = Parameters(insert="root", root=RootRule(5))
 LAYOUT, WITH_UPDATES = (Layout.of(PARAMETERS, None, leaves=leaves) for leaves in (False, True))
 
 KEYS = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 5))
-"""Batches by high key and first offset, and a row."""
+"""Batches by two numbers, and a row."""
 
 
 class CountingState(KeyState):
@@ -30,8 +30,8 @@ class CountingState(KeyState):
 
 def keys_of(places: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return (
-        np.array([high for high, _, _ in places], np.uint64),
-        np.array([begin << 16 | row for _, begin, row in places], np.uint64),
+        np.array([high << 2 | begin for high, begin, _ in places], np.uint64),
+        np.array([row for _, _, row in places], np.uint16),
     )
 
 
