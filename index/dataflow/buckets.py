@@ -11,6 +11,9 @@ import numpy.typing as npt
 from index.dataflow.message import Task
 from index.dataflow.rows import Rows, run_begins
 
+_SHORT_BYTES = 6
+"""Bytes that hold the number of a band or block and the value to look up there."""
+
 _FULL = struct.Struct("<I")
 _CHUNK = struct.Struct("<8sI")
 
@@ -27,8 +30,7 @@ class Buckets:
 
     def read(self, task: Task, pages: npt.NDArray[np.uint64]) -> "Opened":
         """Read distinct pages, uint64 [pages]."""
-        # Unlike numpy's bytes, void keeps zeros at the end.
-        names = pages.astype("<u8").view("V8").tolist()
+        names = _names(pages)
         heads = [task.get(name) or b"" for name in names]
         contents, full = heads.copy(), np.zeros(len(pages), np.int64)
         counts, rests = np.divmod(np.fromiter(map(len, heads), np.int64, len(pages)), self._entry.itemsize)
@@ -79,6 +81,16 @@ class Buckets:
         new = range(len(content) // size)
         chunks = {_CHUNK.pack(name, full + chunk): content[chunk * size : (chunk + 1) * size] for chunk in new}
         return {**chunks, name: content[len(new) * size :] + _FULL.pack(full + len(new))}
+
+
+def _names(pages: npt.NDArray[np.uint64]) -> list[bytes]:
+    """Names of pages, uint64 [n]: without the highest bytes, which only pages of EXACT documents use."""
+    octets = pages.astype("<u8").view(np.uint8).reshape(-1, 8)
+    # Unlike numpy's bytes, void keeps zeros at the end.
+    names: list[bytes] = np.ascontiguousarray(octets[:, :_SHORT_BYTES]).view(f"V{_SHORT_BYTES}").ravel().tolist()
+    for place in np.flatnonzero(octets[:, _SHORT_BYTES:].any(axis=1)).tolist():
+        names[place] = octets[place].tobytes()
+    return names
 
 
 def _chunks(task: Task, name: bytes, count: int) -> Iterator[bytes]:
