@@ -39,7 +39,7 @@ CODE_LINES_MAX = {
     "streamer/demo": 493,
     "streamer/doctor": 451,
     "streamer/evaluation": 1257,
-    "streamer/explain": 1244,
+    "streamer/explain": 1246,
     "streamer/fingerprint": 1489,
     "streamer/flink": 735,
     "streamer/give_back": 425,
@@ -58,7 +58,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 56_400, "bench": 7_720, "deploy": 4_124}
+OTHER_CODE_LINES_MAX = {"tests": 56_400, "bench": 7_720, "deploy": 4_127}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
