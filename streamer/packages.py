@@ -1,7 +1,8 @@
 """Packages of others that are missing or broken: where they are looked for, and the words that name the repair.
 
-What a setting or an input needs is imported before the first record (`lack_of`, `require_package`). All else is imported
-where it is used, and each process asks at its end whether an import ended it (`imports_named`).
+What a setting or an input needs is imported before the first record (`lack_of`, `require_package`). A setting for pages that
+may never come asks only whether their parser is there. All else is imported where it is used, and each process asks at its end
+whether an import ended it (`imports_named`).
 """
 
 import importlib
@@ -49,10 +50,11 @@ _FEATURES = {
 }
 
 
-def lack_of(feature: str, leave_out: Sequence[str] = ()) -> str:
+def lack_of(feature: str, leave_out: Sequence[str] = (), *, by_name: bool = False) -> str:
     """What is wrong with a feature's packages, after "needs"; empty if all can be imported. Imports them.
 
     leave_out  modules that are not needed this time
+    by_name    look only whether the packages are there: for an input that may never come
 
     >>> lack_of("warc")
     ''
@@ -63,7 +65,7 @@ def lack_of(feature: str, leave_out: Sequence[str] = ()) -> str:
     if missing:
         are = "the package {}, which is not" if len(missing) == 1 else "the packages {}, which are not"
         return f"{are.format(' and '.join(missing))} installed: {install_command(feature)}"
-    for module, name in zip(modules, names, strict=True):
+    for module, name in () if by_name else zip(modules, names, strict=True):
         try:
             importlib.import_module(module)
         except IMPORT_ERRORS as error:
@@ -71,9 +73,9 @@ def lack_of(feature: str, leave_out: Sequence[str] = ()) -> str:
     return ""
 
 
-def require_package(needed_by: str, feature: str) -> None:
-    """Raise SettingsError unless a feature's packages can be imported. `needed_by` begins the sentence."""
-    if lack := lack_of(feature):
+def require_package(needed_by: str, feature: str, *, by_name: bool = False) -> None:
+    """Raise SettingsError for what `lack_of` finds. `needed_by` begins the sentence."""
+    if lack := lack_of(feature, by_name=by_name):
         raise SettingsError(f"{needed_by} needs {lack}")
 
 

@@ -39,7 +39,7 @@ CODE_LINES_MAX = {
     "streamer/demo": 493,
     "streamer/doctor": 451,
     "streamer/evaluation": 1257,
-    "streamer/explain": 1244,
+    "streamer/explain": 1246,
     "streamer/fingerprint": 1489,
     "streamer/flink": 735,
     "streamer/give_back": 425,
@@ -47,8 +47,8 @@ CODE_LINES_MAX = {
     "streamer/observe": 1164,
     "streamer/parts": 1356,
     "streamer/protected": 225,
-    "streamer/records": 1751,
-    "streamer/service": 2278,
+    "streamer/records": 1845,
+    "streamer/service": 2281,
     "streamer/settings": 915,
     "streamer/text": 1912,
     "streamer/transports": 6495,
@@ -58,7 +58,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 56_900, "bench": 7_720, "deploy": 4_124}
+OTHER_CODE_LINES_MAX = {"tests": 56_900, "bench": 7_720, "deploy": 4_160}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

@@ -16,6 +16,7 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
 
     A dead letter's row has Kind.DEAD_LETTER, its reason, and unused zeros.
     """
+    dead = {row: document for row, document in enumerate(documents) if isinstance(document, DeadLetter)}
     # A dead letter goes as an empty text, whose row has no features.
     texts = [document if isinstance(document, Document) else _EMPTY for document in documents]
     fingerprints: Fingerprints = fingerprinter.fingerprint(
@@ -24,13 +25,12 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
         [document.metadata for document in texts],
         None if fingerprinter.scope is None else [document.scope for document in texts],
     )
-    for row, document in enumerate(documents):
-        if isinstance(document, DeadLetter):
-            fingerprints.kinds[row], fingerprints.reasons[row] = Kind.DEAD_LETTER, document.reason
-            if fingerprints.lengths is not None:
-                fingerprints.lengths[row] = 0
-            if fingerprints.digests is not None:
-                fingerprints.digests[row] = 0
+    for row, letter in dead.items():
+        fingerprints.kinds[row], fingerprints.reasons[row] = Kind.DEAD_LETTER, letter.reason
+        if fingerprints.lengths is not None:
+            fingerprints.lengths[row] = 0
+        if fingerprints.digests is not None:
+            fingerprints.digests[row] = 0
     return fingerprints
 
 

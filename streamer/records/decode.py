@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from jsonpointer import JsonPointer
@@ -140,9 +140,10 @@ class Decoder:
     def _decode(self, record: Record) -> Document | DeadLetter:
         try:
             value = self._value(record)
-            document = (
-                _plain_text(record, value) if self._format == "text" else self._from_json(record, self._json(value))
-            )
+            if self._format == "text":
+                document = _plain_text(record, value)
+            else:
+                document = self._from_json(record, value if self._format == "json" else self._json(value))
             if (count := len(document.title) + len(document.text)) > self._characters_max:
                 detail = f"title and text have {count} characters, decode.characters_max is {self._characters_max}"
                 raise Undecodable(Reason.TOO_LARGE, detail, document.id)
@@ -170,7 +171,8 @@ class Decoder:
             raise Undecodable(Reason.NOT_UTF_8, detail) from error
 
     def _json(self, value: bytes) -> bytes:
-        if self._format == "json" or value.lstrip()[:1] == b"{":
+        """JSON of a value in a registry's wire format, or of one that is JSON."""
+        if value.lstrip()[:1] == b"{":
             return value
         if self._schemas is not None:
             return self._schemas.json_of(value)
@@ -182,26 +184,28 @@ class Decoder:
             tree = orjson.loads(value)
         except orjson.JSONDecodeError as error:
             tree = _any_tree(value, error)
-        found = self._named(tree)
-        if found.may_be_rounded():
+        text, title, kind, hosts, naming = self._fields_of(tree)
+        if not _EXACT.issuperset(map(type, naming)) and any(map(_may_be_rounded, naming)):
             with suppress(RecursionError):
-                found = self._named(any_json.exact(_ESCAPE.sub(_repair, value)))
-        identity = None if found.id is None else _identity(found.id)
-        scope = scope_named(_identity(found.scope) or "") if self._has_scopes else None
+                text, title, kind, hosts, naming = self._fields_of(any_json.exact(_ESCAPE.sub(_repair, value)))
+        field_id, time, scope_field, *metadata = naming
+        identity = (field_id or None) if type(field_id) is str else _identity(field_id)
+        scope = scope_named(_identity(scope_field) or "") if self._has_scopes else None
         name = None if (own := identity or _key_text(record)) is None else within(scope, own)
-        if type(found.text) is not str:
-            raise self._no_text(tree, found.text, name)
-        moment_ms = None if found.time is None else time_ms(found.time)
-        host = self._host(found.hosts, identity)
+        if type(text) is not str:
+            raise self._no_text(tree, text, name)
+        moment_ms = None if time is None else time_ms(time)
+        # Most records name no host, or one, and an id that is no URL.
+        host = self._host(hosts, identity) if any(hosts) or (identity and "://" in identity) else None
         return Document(
             name or record.position,
-            found.text if found.kind is None else self._typed(found.text, found.kind),
-            found.title if type(found.title) is str else "",
+            text if kind is None else self._typed(text, kind),
+            title if type(title) is str else "",
             record.timestamp_ms if moment_ms is None else moment_ms,
             host if host is None or scope is None else within(scope, host),
-            _keywords(found.metadata) if found.metadata else (),
+            _keywords(metadata) if metadata else (),
             identity is not None,
-            reprlib.repr(found.time)[:_EXAMPLE_CHARACTERS] if moment_ms is None and found.time not in _NO_TIMES else "",
+            reprlib.repr(time)[:_EXAMPLE_CHARACTERS] if moment_ms is None and time not in _NO_TIMES else "",
             scope,
         )
 
@@ -223,8 +227,8 @@ class Decoder:
         mime = kind.lstrip().lower()
         return self._plain(text) if mime.startswith(_PLAIN) else CalledHtml(text) if mime.startswith(_HTML) else text
 
-    def _named(self, tree: Any) -> "_Named":
-        """The values at the settings' pointers."""
+    def _fields_of(self, tree: Any) -> tuple[Any, Any, Any, list[Any], tuple[Any, ...]]:
+        """Values at the settings' pointers, as JSON has them: text, title, kind, hosts; and id, time, scope and metadata."""
         # Most fields are keys of an object: one step each.
         at_top = self._are_keys and type(tree) is dict
         values = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
@@ -234,8 +238,9 @@ class Decoder:
             field_id, time, scope, *hosts = (
                 (each[:1] or [None])[0] if type(each) is list else each for each in (field_id, time, scope, *hosts)
             )
-        metadata = [_resolve(tree, parts) for parts in self._metadata] if self._metadata else []
-        return _Named(text, title, field_id, time, scope, kind, hosts, metadata)
+        if self._metadata:
+            return text, title, kind, hosts, (field_id, time, scope, *(_resolve(tree, each) for each in self._metadata))
+        return text, title, kind, hosts, (field_id, time, scope)
 
     def _no_text(self, tree: Any, text: Any, identity: str | None) -> Undecodable:
         if text is not None:
@@ -254,24 +259,6 @@ class Decoder:
 
 _EXACT = frozenset((str, int, bool, type(None)))
 """Types whose values JSON's readers keep as they are."""
-
-
-class _Named(NamedTuple):
-    """Values of a record as its JSON has them."""
-
-    text: Any
-    title: Any
-    id: Any
-    time: Any
-    scope: Any
-    kind: Any
-    hosts: list[Any]
-    metadata: list[Any]
-
-    def may_be_rounded(self) -> bool:
-        """Whether a number that names the document may have lost digits."""
-        named = (self.id, self.time, self.scope, *self.metadata)
-        return not _EXACT.issuperset(map(type, named)) and any(map(_may_be_rounded, named))
 
 
 def _may_be_rounded(value: Any, levels: int = _LEVELS_SHOWN) -> bool:

@@ -4,12 +4,9 @@ docs/headers.md shows every header. The input's stay, except `neardup.*`: anothe
 ones. `neardup.replayed` stays too, since it shows a dead letter that keeps returning.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
 
 import orjson
 
@@ -71,8 +68,6 @@ DESTINATIONS = {
     Verdict.DEAD_LETTER: Destination.DEAD_LETTER,
 }
 """Output of each verdict, outside of shadow mode."""
-
-_LABELS = {verdict: verdict.label for verdict in Verdict}
 
 
 def destination_of(verdict: Verdict, *, shadow: bool) -> Destination:
@@ -318,87 +313,6 @@ def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
 _WITH_UNIQUES = [verdict for verdict in Verdict if verdict.stands_for_itself and verdict is not Verdict.GIVEN_BACK]
 
 
-_STRING = rb'"(?:[^"\\]|\\.)*+"'
-_OF_ARCHIVE = re.compile(
-    rb'\{(?:"id":%b,)?+"url":(%b)(?:,"time":%b)?+,"type":"(?:response|resource|conversion)"'
-    % (_STRING, _STRING, _STRING)
-)
-"""The beginning of a line that `transports.files.warc` made, with its URL. The text behind it may be long."""
-
-_ARCHIVED_BEGIN = 2**13
-"""Bytes in which the URL of such a line begins: an id is before it at most."""
-
-
-def verdict_lines(outgoing: Iterable[Outgoing]) -> bytes:
-    r"""A line with a JSON object for each: source, line (from 1), id, verdict, original, distance, reason.
-
-    `original` is an id; id, original and distance may be null. A duplicate adds `original_source` and `original_line`, and
-    `base` if they are those of a base set.
-    By similarity, distance is null, and `similarity` is added; then `relation`, `length` and `new`, as far as known. A dead
-    letter may have `detail`. In shadow mode a duplicate has `shadow`, the avoided output. A page of an archive has `url`, since
-    its id names a record. `protected` has what it resembles in protected sets.
-    Non-UTF-8 bytes in a file's name appear as \xNN.
-    """
-    verdicts = [*map(_verdict, outgoing)]
-    try:
-        written = orjson.dumps(verdicts)
-    except TypeError:
-        written = orjson.dumps(
-            [
-                {key: _shown(value) if isinstance(value, str) else value for key, value in verdict.items()}
-                for verdict in verdicts
-            ]
-        )
-    # A call for each line takes nine times as long. Within a string a quotation mark follows a backslash, so no
-    # string has such a joint.
-    return written[1:-1].replace(b'},{"source":', b'}\n{"source":') + b"\n" * bool(verdicts)
-
-
-def _verdict(outgoing: Outgoing) -> dict[str, Any]:
-    decision, record = outgoing.decision, outgoing.record
-    assert decision is not None, "a batch between parts has no verdict line"
-    line: dict[str, Any] = {
-        "source": record.topic,
-        "line": record.offset + 1,
-        "id": decision.id,
-        "verdict": _LABELS[decision.verdict],
-        "original": decision.original_id,
-    }
-    if (url := _archived_url(record.value)) is not None:
-        line["url"] = url
-    if decision.original_position is not None:
-        line["original_source"], _, offset = decision.original_position.rsplit("/", 2)
-        line["original_line"] = int(offset) + 1
-    if (base := decision.base) is not None:
-        line["base"] = base
-    line["distance"] = decision.distance
-    line["reason"] = decision.reason
-    if decision.similarity is not None:
-        line["similarity"] = decision.similarity
-    if decision.relation is not None:
-        line["relation"], line["length"] = decision.relation, decision.length
-    if decision.new is not None:
-        line["new"] = decision.new
-    if decision.detail is not None:
-        line["detail"] = decision.detail
-    if decision.protected:
-        line["protected"] = [match.as_json() for match in decision.protected]
-    if outgoing.destination is not DESTINATIONS[decision.verdict]:
-        line["shadow"] = DESTINATIONS[decision.verdict]
-    return line
-
-
-def _archived_url(value: bytes | None) -> str | None:
-    """URL of a page from an archive; None for any other record."""
-    # Most records have no such key near their beginning, and the search for it costs a twentieth.
-    if value is None or value.find(b'"url":"', 0, _ARCHIVED_BEGIN) < 0:
-        return None
-    begin = _OF_ARCHIVE.match(value)
-    with suppress(orjson.JSONDecodeError):
-        return None if begin is None else orjson.loads(begin[1])
-    return None
-
-
 @cache
 def _words(verdict: int, reason: int) -> tuple[Verdict, str]:
     return Verdict(verdict), label(Verdict(verdict), Reason(reason))
@@ -479,10 +393,6 @@ def _bytes(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode(errors="surrogateescape")
-
-
-def _shown(text: str) -> str:
-    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _parse(headers: Headers, stream_name: str, position_name: str) -> Position | None:

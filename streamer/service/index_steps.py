@@ -7,6 +7,7 @@ from index import Index
 from streamer.audit.auditor import Auditor
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.protected.sets import ProtectedSets
+from streamer.records.lines import Lines
 from streamer.records.route import Router, protected_copies
 from streamer.service.decision_notices import SharedIds, log_crossings
 from streamer.service.pipeline import Work
@@ -46,15 +47,17 @@ class ByIndex:
 
     def route(self, work: Work) -> None:
         """Set a decided batch's outgoing records, row for row."""
-        # Only headers show fingerprints.
-        shown: list[str | None] = [None] * len(work.documents)
-        if self._router.with_headers:
-            shown = hexadecimal(work.fingerprints.kinds, work.fingerprints.fingerprints)
         assert work.decisions is not None
         names = self._names.of(work.decisions.original_positions)
+        records, documents, fingerprints = work.batch.records, work.documents, work.fingerprints
+        if not self._router.with_headers and work.reported is None:
+            work.outgoing = Lines(self._router, records, documents, work.decisions, names)
+            return
+        # Only headers show fingerprints.
+        shown: list[str | None] = [None] * len(documents)
+        if self._router.with_headers:
+            shown = hexadecimal(fingerprints.kinds, fingerprints.fingerprints)
         reported = None if work.reported is None else work.reported.rows
-        work.outgoing = self._router.explained(
-            work.batch.records, work.documents, shown, work.decisions, names, reported
-        )
+        work.outgoing = self._router.explained(records, documents, shown, work.decisions, names, reported)
         if self._copies and reported is not None:
-            work.outgoing += protected_copies(work.outgoing)
+            work.outgoing = [*work.outgoing, *protected_copies(work.outgoing)]

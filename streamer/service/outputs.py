@@ -36,6 +36,6 @@ class Outputs:
     def _deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
         stories = [] if self._stories is None else self._stories.due(batch.records)
         if outgoing or batch.ends or stories:
-            self._transport.deliver(batch, [*outgoing, *stories])
+            self._transport.deliver(batch, [*outgoing, *stories] if stories else outgoing)
         if self._stories is not None:
             self._listener.stories(self._stories.written())

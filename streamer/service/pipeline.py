@@ -46,7 +46,7 @@ class Work:
     fingerprints: Fingerprints = field(init=False)
     decisions: Decisions | None = field(default=None, init=False)
     reported: Reported | None = field(default=None, init=False)
-    outgoing: list[Outgoing] = field(init=False)
+    outgoing: Sequence[Outgoing] = field(init=False)
     pending: "dict[str, Future[float]]" = field(default_factory=dict)
     elsewhere_seconds: Mapping[str, float] = field(default_factory=dict, init=False)
 

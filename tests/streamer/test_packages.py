@@ -82,6 +82,24 @@ def test_a_broken_package_ends_a_command_with_its_name_and_no_traceback(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_broken_parser_of_pages_ends_a_command_at_the_first_page_and_no_other_record(tmp_path: Path) -> None:
+    before = broken(tmp_path / "path", "trafilatura")
+    page = f"<!DOCTYPE html><html><body>{'<p>The harbour opens again on Monday.</p>' * 9}</body></html>"
+    plain, pages = ({"id": "a", "text": "The harbour opens again on Monday."}, {"id": "b", "text": page})
+    (tmp_path / "in.jsonl").write_text(json.dumps(plain) + "\n")
+    folders = ("--out", tmp_path / "out", "--index", tmp_path / "index")
+    assert streamer("filter", tmp_path / "in.jsonl", *folders, first=before).returncode == os.EX_OK
+    with (tmp_path / "in.jsonl").open("a") as lines:
+        lines.write(json.dumps(pages) + "\n")
+    done = streamer("filter", tmp_path / "in.jsonl", *folders, first=before)
+    assert done.returncode == os.EX_CONFIG
+    assert "the package trafilatura cannot be imported (ImportError" in done.stderr
+    assert "Traceback" not in done.stderr
+    whole = streamer("filter", tmp_path / "in.jsonl", *folders, first=tmp_path)
+    assert whole.returncode == os.EX_OK, whole.stderr
+    assert (tmp_path / "out" / "verdicts.jsonl").read_bytes().count(b'"verdict":"unique"') == 2
+
+
 def test_the_package_that_failed_is_named_and_not_the_one_that_imported_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,11 @@ _PACKAGES = ("trafilatura", "lxml")
 
 
 def require(markup: str = "html-main") -> None:
-    """Raise SettingsError unless trafilatura can be imported."""
-    require_package(f'fingerprint.markup: "{markup}"', "html")
+    """Raise SettingsError unless trafilatura can be imported; with "auto", unless it is there.
+
+    To import it is a tenth of a start, and most streams that "auto" reads have no page.
+    """
+    require_package(f'fingerprint.markup: "{markup}"', "html", by_name=markup == "auto")
 
 
 def releases() -> str:

@@ -14,6 +14,7 @@ import orjson
 from index import NO_DISTANCE, BaseName, Position, Source, Verdict, stream_above
 from streamer.errors import InputUnreadable, RecoveryRefused
 from streamer.records import route
+from streamer.records.lines import verdict_lines
 from streamer.records.output_headers import OutputHeaders, parse_headers
 from streamer.records.reason import verdict_of
 from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
@@ -249,4 +250,4 @@ def _unreadable(contradicts: str) -> OutputHeaders:
 def _verdict(record: Record) -> bytes:
     named = {name: (value or b"").decode(errors="surrogateescape") for name, value in record.headers}
     decision = Decision(Verdict.GIVEN_BACK, "", named.get(route.ID), original_id=named.get(route.ORIGINAL_ID))
-    return route.verdict_lines([Outgoing(Destination.UNIQUE, record, (), decision)]).removesuffix(b"\n")
+    return verdict_lines([Outgoing(Destination.UNIQUE, record, (), decision)]).removesuffix(b"\n")

@@ -28,8 +28,8 @@ from pathlib import Path
 
 from index import Applied, Source
 from streamer.errors import InputChanged, InputLost, InputsUnread, InputUnreadable, RecoveryRefused, SettingsError
-from streamer.records.record import Batch, Destination, Feed, Outgoing, Record
-from streamer.records.route import verdict_lines
+from streamer.records.lines import written
+from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.settings.settings import Batching
 from streamer.transports.files import output_folder
 from streamer.transports.files.line_reader import BLANK, STANDARD_INPUT, LineReader, proven, records_of
@@ -248,19 +248,11 @@ class FileTransport(Transport):
         begins = {record.source: record.offset for record in reversed(batch.records)}
         # Blank lines before a record are no records.
         wrong = [at for at, begin in begins.items() if begin < (delivered[at].lines or 0)]
-        decided = [each for each in outgoing if each.decision is not None]
-        if wrong or len(decided) != len(batch.records):
+        lines = written(outgoing)
+        if wrong or lines.outcomes.total() != len(batch.records):
             raise RuntimeError(f"{[delivered[at] for at in wrong]}: this batch does not follow what is delivered")
-        lines: dict[str, list[bytes]] = {destination: [] for destination in (*Destination, Feed.PROTECTED)}
-        for each in outgoing:
-            lines[each.destination].append(each.record.value or b"")
-        contents = {f"{name}.jsonl": b"\n".join([*values, b""]) for name, values in lines.items() if values}
-        contents[output_folder.VERDICTS] = verdict_lines(decided)
-        decisions = Counter((each.decision.verdict, each.decision.reason) for each in decided if each.decision)
-        outcomes: Counter[str] = Counter()
-        for (verdict, reason), count in decisions.items():
-            # Two verdicts may have one label.
-            outcomes[f"{verdict.label}/{reason}"] += count
+        contents = {f"{name}.jsonl": b"\n".join([*values, b""]) for name, values in lines.values.items() if values}
+        contents[output_folder.VERDICTS] = lines.verdict_lines
         ends = batch.ends.items()
         self._folder.append(
             contents,
@@ -268,7 +260,7 @@ class FileTransport(Transport):
                 delivered[at].going_on(begins.get(at, end), end, batch.marks[at].hex(), self.settings_digest)
                 for at, end in ends
             ],
-            outcomes,
+            lines.outcomes,
         )
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:  # noqa: ARG002

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from index.entry import EXTENDING, NO_DISTANCE, NO_NUMBER, Decisions, Insert, Position, Source, Verdict
 from streamer.records import route as module
 from streamer.records.decode import DeadLetter, Document
+from streamer.records.lines import verdict_lines
 from streamer.records.output_headers import parse_headers
 from streamer.records.reason import Reason, labels
 from streamer.records.record import Decision, Destination, Headers, Lost, Outgoing, ProtectedMatch, Record
@@ -23,7 +24,6 @@ from streamer.records.route import (
     restored_as,
     restoring_outputs,
     restoring_verdict,
-    verdict_lines,
 )
 from tests.support.examples import examples
 from tests.support.paths import DOCS
