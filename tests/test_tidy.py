@@ -19,8 +19,8 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 18
 
 CODE_LINES_MAX = {
-    "index": 906,
-    "index/dataflow": 2343,
+    "index": 910,
+    "index/dataflow": 2345,
     "index/decide": 1434,
     "index/frames": 182,
     "index/kernels": 2030,
@@ -34,18 +34,18 @@ CODE_LINES_MAX = {
     "streamer/ask": 830,
     "streamer/audit": 517,
     "streamer/clusters": 300,
-    "streamer/cli": 1920,
+    "streamer/cli": 1940,
     "streamer/delivered": 154,
     "streamer/demo": 493,
     "streamer/doctor": 451,
     "streamer/evaluation": 1257,
     "streamer/explain": 1246,
     "streamer/fingerprint": 1489,
-    "streamer/flink": 735,
-    "streamer/give_back": 425,
+    "streamer/flink": 795,
+    "streamer/give_back": 432,
     "streamer/index_admin": 706,
     "streamer/observe": 1164,
-    "streamer/parts": 1356,
+    "streamer/parts": 1368,
     "streamer/protected": 225,
     "streamer/records": 1845,
     "streamer/service": 2281,
@@ -58,7 +58,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 56_900, "bench": 7_720, "deploy": 4_160}
+OTHER_CODE_LINES_MAX = {"tests": 56_700, "bench": 7_720, "deploy": 4_160}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

@@ -84,7 +84,7 @@ class Buckets:
 
 
 def _names(pages: npt.NDArray[np.uint64]) -> list[bytes]:
-    """Names of pages, uint64 [n]: without the highest bytes, which only pages of EXACT documents use."""
+    """Pages' names, uint64 [n]: without the highest bytes, which only EXACT documents' pages use."""
     octets = pages.astype("<u8").view(np.uint8).reshape(-1, 8)
     # Unlike numpy's bytes, void keeps zeros at the end.
     names: list[bytes] = np.ascontiguousarray(octets[:, :_SHORT_BYTES]).view(f"V{_SHORT_BYTES}").ravel().tolist()

@@ -114,9 +114,9 @@ class Layout:
     ) -> "Layout":
         """Records of a flow with these settings.
 
-        A MinHash claim holds what its page leaves open of its band's hash, and a digest of all that is compared. A SimHash
+        A MinHash claim holds the band's hash as far as its page leaves it open, and a digest for all that is compared. A SimHash
         claim holds the whole fingerprint. If that leaves open whether two documents are alike in everything compared, `alike`
-        holds a digest of it all. An EXACT document has one page for its fingerprint, and in `words` as much as fits.
+        holds a digest for it all. An EXACT document has one page for its fingerprint, and in `words` as much as fits.
         """
         is_banded = parameters.banding is not None
         recalls = leaves or is_banded or parameters.look is not None

@@ -80,7 +80,7 @@ class JobThatTakesBack:
         return outgoing
 
     def written(self) -> Written:
-        """What the log has of this command, up to its ends now. Raises BrokerUnavailable."""
+        """What the log has from this command, up to its ends now. Raises BrokerUnavailable."""
         topic = self._settings.topics.fingerprints
         with closing(TopicReader(self._settings, f"{topic!r}")) as reader:
             ends = {at.partition: left.stop for at, left in reader.ranges(reader.partitions(topic)).items()}

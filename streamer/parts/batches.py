@@ -63,7 +63,7 @@ def is_of_engine(heading: Heading) -> bool:
 
 
 def accounts_for_offsets(heading: Heading) -> bool:
-    """Whether a batch accounts for offsets of the input: it is no engine's heartbeat, and nobody gave it back."""
+    """Whether a batch accounts for offsets of the input: it is no engine's heartbeat, and was not given back."""
     return not is_of_engine(heading) and not is_given_back(heading.stream)
 
 

@@ -1,5 +1,5 @@
-"""Documents that were given back, in RESOLVE's state, with the updates that replaced them: a later document with the id of
-one that counts matches its own versions alone.
+"""Documents that were given back, in RESOLVE's state, with the updates that replaced them. While one counts, later documents
+with its id match their own versions alone.
 """
 
 import numpy as np

@@ -13,7 +13,7 @@ CHUNK_ROWS = 2**12
 
 
 class KeptRows:
-    """Rows of one kind, with a key's column `high`, under names that begin with a prefix."""
+    """Rows with a key's column `high`, under names that begin with a prefix."""
 
     def __init__(self, prefix: bytes, kind: np.dtype[np.void]):
         self._prefix, self._kind = prefix, kind
