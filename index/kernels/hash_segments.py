@@ -51,7 +51,7 @@ def _words_at(address: Any, count: Any) -> npt.NDArray[np.uint64]:
 
 
 @compiled
-def _shape_at(address: Any) -> Any:
+def shape_at(address: Any) -> Any:
     """Entries, rest bits, number bits, parts, and the first words of starts, rests and numbers."""
     one, three = word_at(address + np.uint64(8)), word_at(address + np.uint64(24))
     count, bits = np.int64(one & np.uint64(0xFFFFFFFF)), one >> np.uint64(32)
@@ -73,7 +73,7 @@ def fill(
     hashes, numbers  uint64 [n] each, ascending
     key              uint64 [3], the segment's key
     """
-    count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
+    count, rest_bits, number_bits, parts, starts, rests, at_numbers = shape_at(np.uint64(words.ctypes.data))
     part_starts, part, base = words[starts:rests].view(np.uint32), 0, words[2]
     mask = (np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1)
     # Each column's last word stays in a register until full: reading it back would wait for the write.
@@ -120,7 +120,7 @@ def _fits(words: npt.NDArray[np.uint64]) -> bool:
     """Whether a segment's head fits its length."""
     if len(words) <= HEAD_WORDS:
         return False
-    count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
+    count, rest_bits, number_bits, parts, starts, rests, at_numbers = shape_at(np.uint64(words.ctypes.data))
     if rest_bits > 40 or number_bits > 40 or not HEAD_WORDS <= starts < rests:
         return False
     return bool(
@@ -168,12 +168,12 @@ def merged_entries(
     if len(words):
         if not _fits(words):
             return nothing, nothing, other, gone, -1
-        size = _shape_at(np.uint64(words.ctypes.data))[0]
+        size = shape_at(np.uint64(words.ctypes.data))[0]
     new_end, gone_end = _first_from(new, other, bound), _first_from(removed, gone, bound)
     found, left = np.empty((2, size + new_end - other), np.uint64), np.empty((2, gone_end - gone), np.uint64)
     hashes, numbers, new_hashes, new_numbers, absent = found[0], found[1], new[0], new[1], 0
     if size:
-        _, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
+        _, rest_bits, number_bits, parts, starts, rests, at_numbers = shape_at(np.uint64(words.ctypes.data))
         part_starts, base_address = words[starts:rests].view(np.uint32), np.uint64(words.ctypes.data)
         rests_address, numbers_address = base_address + np.uint64(8 * rests), base_address + np.uint64(8 * at_numbers)
         place = 0
@@ -224,7 +224,7 @@ def _is_sound(words: npt.NDArray[np.uint64], size: Any, key: npt.NDArray[np.uint
     starts = np.int64(words[1] >> np.uint64(48))
     if not HEAD_WORDS <= starts < size or words[0] != _checksum_of(words[1:starts], _checksum_of(key, np.uint64(0))):
         return False
-    at_numbers = _shape_at(np.uint64(words.ctypes.data))[6]
+    at_numbers = shape_at(np.uint64(words.ctypes.data))[6]
     return bool(at_numbers < size and words[4] == _checksum_of(words[starts:at_numbers], np.uint64(0)))
 
 
@@ -311,9 +311,9 @@ def _start_of(address: Any, starts: Any, part: Any) -> Any:
 
 
 @compiled
-def _part_of(address: Any, hashed: Any) -> Any:
+def part_of(address: Any, hashed: Any) -> Any:
     """Part of the first entry not below a hash, and that hash's rest in it; past the last part if none is."""
-    base, rest_bits = word_at(address + np.uint64(16)), _shape_at(address)[1]
+    base, rest_bits = word_at(address + np.uint64(16)), shape_at(address)[1]
     off = (max(hashed, base) - base) >> np.uint64(LOW_BITS)
     return np.int64(off >> np.uint64(rest_bits)), off & ((np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1))
 
@@ -323,8 +323,8 @@ def _is_hot(address: Any, low: Any, high: Any, near: Any) -> Any:
     """Whether a segment has so many entries from one hash to another that it is faster to search than to read them."""
     if low == high:
         return False
-    _, _, _, parts, starts, _, _ = _shape_at(address)
-    first, end = min(_part_of(address, low)[0], parts), min(_part_of(address, high)[0] + 1, parts)
+    _, _, _, parts, starts, _, _ = shape_at(address)
+    first, end = min(part_of(address, low)[0], parts), min(part_of(address, high)[0] + 1, parts)
     return _start_of(address, starts, end) - _start_of(address, starts, first) > HOT_ENTRIES << near
 
 
@@ -339,8 +339,8 @@ def _with_top_byte(low: Any, own: Any, off: Any) -> Any:
 @compiled
 def _first_in(address: Any, low: Any, limit: Any) -> Any:
     """First entry that is not below a hash, and its part; limit: as in `candidates`."""
-    size, rest_bits, _, parts, starts, rests, _ = _shape_at(address)
-    part, rest = _part_of(address, low)
+    size, rest_bits, _, parts, starts, rests, _ = shape_at(address)
+    part, rest = part_of(address, low)
     if part >= parts:
         return size, part
     rests_address, end = address + np.uint64(8 * rests), _start_of(address, starts, part + 1)
@@ -354,7 +354,7 @@ def _first_in(address: Any, low: Any, limit: Any) -> Any:
 @compiled
 def _next_near(address: Any, entry: Any, part: Any, own: Any, high: Any, near: Any, most: Any) -> Any:
     """The place after the next entry that a probe names, up to a hash, and its part; and whether there is one."""
-    size, rest_bits, _, _, starts, rests, _ = _shape_at(address)
+    size, rest_bits, _, _, starts, rests, _ = shape_at(address)
     rests_address, base, end = address + np.uint64(8 * rests), word_at(address + np.uint64(16)), np.int64(0)
     if entry < size:
         end = _start_of(address, starts, part + 1)
@@ -374,13 +374,13 @@ def _next_near(address: Any, entry: Any, part: Any, own: Any, high: Any, near: A
 
 @compiled
 def _prefetch_starts(address: Any, hashed: Any) -> None:
-    prefetch(address + np.uint64(8 * _shape_at(address)[4] + 4 * _part_of(address, hashed)[0]))
+    prefetch(address + np.uint64(8 * shape_at(address)[4] + 4 * part_of(address, hashed)[0]))
 
 
 @compiled
 def _prefetch_rests(address: Any, hashed: Any) -> None:
-    _, rest_bits, _, parts, starts, rests, _ = _shape_at(address)
-    part = _part_of(address, hashed)[0]
+    _, rest_bits, _, parts, starts, rests, _ = shape_at(address)
+    part = part_of(address, hashed)[0]
     for at in range(part, min(part + 2, parts + 1)):
         prefetch(address + np.uint64(8 * rests + ((_start_of(address, starts, at) * rest_bits) >> 3)))
 
@@ -391,7 +391,7 @@ def _checked_number(address: Any, place: Any, checked: Any) -> Any:
 
     checked  last verified block; only later blocks are verified
     """
-    count, _, number_bits, _, _, _, at_numbers = _shape_at(address)
+    count, _, number_bits, _, _, _, at_numbers = shape_at(address)
     end = at_numbers + ((count * number_bits + 63) >> 6)
     # 512 words are 2^15 bits, so a bit's block is its place >> 15.
     last = ((place + 1) * number_bits - 1) >> 15

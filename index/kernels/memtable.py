@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels.jit import compiled, prefetch
-from index.kernels.scan import DIVIDED, PARTS, Pages
+from index.kernels.scan import DIVIDED, PARTS, Pages, prefetch_page
 
 SORTED_MAX = 64
 """Entries in a bucket that insertion sorts: the cost grows with their number squared."""
@@ -41,15 +41,6 @@ def _put_page(pages: Pages, table: int, key: Any, page: Any) -> None:
 
 
 @compiled
-def _prefetch_whole(pages: Pages, page: Any) -> None:
-    if page < 0:
-        return
-    prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(12 * page))
-    prefetch(np.uint64(pages.places.ctypes.data) + np.uint64(4 * pages.places.shape[1] * page))
-    prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(2 * pages.following.shape[1] * page))
-
-
-@compiled
 def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_entries: int) -> None:
     """File entries with places from `begin` on under their page keys, uint32 [n, tables]; changes pages.
 
@@ -65,7 +56,7 @@ def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_ent
                 prefetch(heads + np.uint64(4 * (table * buckets + bucket)))
         if row + ROWS_AHEAD < keys.shape[0]:
             for table in range(keys.shape[1]):
-                _prefetch_whole(pages, _page_of(pages, table, np.int64(keys[row + ROWS_AHEAD, table])))
+                prefetch_page(pages, _page_of(pages, table, np.int64(keys[row + ROWS_AHEAD, table])))
         for table in range(keys.shape[1]):
             key = np.int64(keys[row, table])
             page = _page_of(pages, table, key)
@@ -140,7 +131,7 @@ def _gathered(
                 page = np.int64(pages.heads[table, bucket])
                 for _ in range(depth):
                     page = np.int64(pages.links[page, 0]) if page >= 0 else page
-                _prefetch_whole(pages, page)
+                prefetch_page(pages, page)
         for part in range(PARTS if pages.heads[table, stopped] <= DIVIDED else 1):
             page, behind = _chain(pages, table, stopped, part)
             while page != behind:

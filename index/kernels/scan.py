@@ -82,11 +82,14 @@ def _bits(value: Any) -> Any:
 
 
 @compiled
-def _prefetch_page(pages: Pages, page: Any) -> None:
-    """Prefetch the first reads of a page; -1: no page."""
+def prefetch_page(pages: Pages, page: Any) -> None:
+    """Prefetch a page, whose columns lie side by side; -1: no page."""
     if page >= 0:
-        prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(page * 12))
-        prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(page * 2 * pages.following.shape[1]))
+        size = pages.links.strides[0]
+        begin = np.uint64(pages.links.ctypes.data) + np.uint64(page * size)
+        for at in range(0, size - 1, 64):
+            prefetch(begin + np.uint64(at))
+        prefetch(begin + np.uint64(size - 1))
 
 
 @compiled
@@ -97,7 +100,7 @@ def _prefetch_buckets(hashes: npt.NDArray[np.uint64], probes: Probes, pages: Pag
         table = probes.tables[probe]
         bucket = np.int64((hashes[row, table] ^ probes.flips[probe]) >> np.uint64(48))
         if newest:
-            _prefetch_page(pages, np.int64(pages.heads[table, bucket]))
+            prefetch_page(pages, np.int64(pages.heads[table, bucket]))
         else:
             prefetch(heads + np.uint64(4 * (table * buckets + bucket)))
 
@@ -127,7 +130,7 @@ def _find_chains(
             # in 9, their parts in 1. The first chain leads on to the pages older than the division.
             page, last = np.int64(pages.parts[division, part ^ off]), older if off else np.int64(-1)
             if page != last and _bits(off) <= near:
-                _prefetch_page(pages, page)
+                prefetch_page(pages, page)
                 chains[0, count], chains[1, count], chains[2, count] = page, last, probe
                 count += 1
     return count
@@ -187,7 +190,7 @@ def page_candidates(
                     count += 1
                 page = np.int64(pages.links[page, 0])
                 if page != chains[1, chain]:
-                    _prefetch_page(pages, page)
+                    prefetch_page(pages, page)
                     chains[0, still], chains[1, still], chains[2, still] = page, chains[1, chain], probe
                     still += 1
             left = still

@@ -1,7 +1,7 @@
 """The memtable: the newest entries in memory, in pages by key, until compaction moves them into segments."""
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -57,13 +57,14 @@ class Memtable:
         self._numbers = np.empty(entries, np.uint64)
         self.rests = np.empty((_CAPACITY_AT_FIRST, shape.tables), np.uint8)
         self._filed = 0
+        self._met = np.empty(0, np.int64)
         self._hashes_ahead: list[npt.NDArray[np.uint64]] = []
         """Hashes for the entries to file next, if the caller of `add` knew them."""
+        # A page's columns lie side by side: a filing or a look-up reads one or two lines of memory.
+        self._cells = np.empty((_CAPACITY_AT_FIRST, 3 + shape.page_entries + -(-shape.page_entries // 2)), np.int32)
         self.pages = Pages(
             heads=np.full((shape.tables, 1 << BLOCK_BITS), -1, np.int32),
-            links=np.empty((_CAPACITY_AT_FIRST, 3), np.int32),
-            following=np.empty((_CAPACITY_AT_FIRST, shape.page_entries), np.uint16),
-            places=np.empty((_CAPACITY_AT_FIRST, shape.page_entries), np.int32),
+            **self._columns(),
             parts=np.empty((0, scan.PARTS), np.int32),
             firsts=np.empty(0, np.int32),
             used=np.zeros(2, np.int64),
@@ -129,13 +130,17 @@ class Memtable:
 
     def _make_room(self, entries: int, pages: int) -> None:
         old, divisions = self.pages, entries * self._shape.tables // HOT_ENTRIES
+        self._cells = with_room(self._cells, pages)
         self.pages = old._replace(
-            links=with_room(old.links, pages),
-            following=with_room(old.following, pages),
-            places=with_room(old.places, pages),
+            **self._columns(),
             parts=with_room(old.parts, divisions),
             firsts=with_room(old.firsts, divisions),
         )
+
+    def _columns(self) -> dict[str, Any]:
+        """The page columns in `_cells`."""
+        links, places, following = np.split(self._cells, [3, 3 + self._shape.page_entries], axis=1)
+        return {"links": links, "places": places, "following": following.view(np.uint16)[:, : self._shape.page_entries]}
 
     def entries_of_table(self, table: int, begin: int, end: int, count_max: int) -> tuple[npt.NDArray[np.uint64], int]:
         """Entries in a table whose first 16 hash bits v have begin <= v < end: uint64 [2, m], mostly ascending.
@@ -154,10 +159,18 @@ class Memtable:
         `limit`. Each pair comes once if probes name hashes.
         """
         self.file()
-        met, row = np.full(0 if probes.free or hashes.shape[1] == 1 else self._count, -1, np.int64), 0
+        met, row = self._met[:0] if probes.free or hashes.shape[1] == 1 else self._none_met(), 0
         while row < len(hashes) and self._count:
             rows, places, row = scan.page_candidates(hashes, probes, self.pages, self.rests, met, row, HITS_MAX, limit)
+            if len(met):
+                met[places] = -1
             yield rows, places
+
+    def _none_met(self) -> npt.NDArray[np.int64]:
+        """For each entry, that no row has met it: kept, since filling a column for every batch takes a third of a look-up."""
+        if len(self._met) < self._count:
+            self._met = np.full(self._count + self._count // 4, -1, np.int64)
+        return self._met
 
 
 def _page_keys(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:

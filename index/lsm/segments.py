@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels import hash_segments
+from index.kernels import hash_segments, held
 from index.kernels.scan import Probes
 from index.lsm import memtable
 from index.matching.simhash import BLOCK_BITS
@@ -121,14 +121,16 @@ class Segments:
         rows = np.argsort(firsts, axis=0, kind="stable")
         # A column is a probe in one level of its table. A loaded index has an empty first level.
         levels = (probes.tables[:, None] * len(Level) + _SEARCHED).reshape(-1)
-        held = np.flatnonzero(self.edges[levels] < self.edges[levels + 1])
-        levels, probe_of = levels[held], held // len(_SEARCHED)
-        order = (rows.take(probe_of, axis=1) * len(held) + np.arange(len(held))).T.reshape(-1)
+        filled = np.flatnonzero(self.edges[levels] < self.edges[levels + 1])
+        levels, probe_of = levels[filled], filled // len(_SEARCHED)
+        order = (rows.take(probe_of, axis=1) * len(filled) + np.arange(len(filled))).T.reshape(-1)
         lowest = lowest.take(probe_of, axis=1)
         begins, ends = np.zeros(lowest.shape, np.int64), np.zeros(lowest.shape, np.int64)
         hash_segments.fill_spans(levels, lowest, lowest | probes.free, order, self.edges, self.bounds, begins, ends)
         order = order[(begins < ends).reshape(-1)[order]]
         self.require_sound(transaction, begins, ends, addresses)
+        if not probes.free:
+            order = held.those_held(lowest, begins, ends, addresses, order)
         turn, passed = 0, 0
         while turn < len(order):
             rows, numbers, turn, passed, unsound = hash_segments.candidates(

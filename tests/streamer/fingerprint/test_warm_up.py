@@ -15,7 +15,7 @@ from tests.support.tiers import first_of
 
 PROGRAM = """
 from itertools import product
-from index.kernels import bins, checksums, hash_segments, judge, memtable, scan, sort, walk
+from index.kernels import bins, checksums, hash_segments, held, judge, memtable, scan, sort, walk
 from index.matching.second_look import CosineLook
 from streamer.fingerprint.minhash import kernels as minhash_kernels
 from streamer.fingerprint.simhash import kernels as simhash_kernels
@@ -28,7 +28,7 @@ from streamer.fingerprint.minhash.minhash import MinHasher
 
 def compiled():
     modules = (overlap_kernels, segmentation_kernels, minhash_kernels, simhash_kernels, shingle_kernels, character_kernels,
-      word_kernels, bins, checksums, hash_segments, judge, memtable, scan, sort, walk)
+      word_kernels, bins, checksums, hash_segments, held, judge, memtable, scan, sort, walk)
     found = [one for module in modules for one in vars(module).values()]
     return {f"{one.__module__}.{one.__name__}": len(one.signatures) for one in found if hasattr(one, "py_func")}
 
@@ -36,7 +36,7 @@ compile_kernels()
 ahead = compiled()
 assert len(ahead) > 25
 # Only kernels call these: a process that takes their callers from the cache never compiles them.
-shared = (".mix_column", ".smallest", ".xxh64_of", ".grown")
+shared = (".mix_column", ".smallest", ".xxh64_of", ".grown", ".shape_at", ".part_of", ".prefetch_page")
 entered = {"distances", "exceeds", "judge_pairs", "distances_to", "walk", "choose_members"}
 walked = {f"index.kernels.{name}" for name in ("bins", "judge", "meet", "second_look", "versions", "walk")}
 inner = {name for name in ahead if name.endswith(shared) or name.split(".")[-1].startswith("_")}
