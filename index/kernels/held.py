@@ -11,6 +11,9 @@ from index.kernels.jit import compiled, inner, prefetch, word_at
 APART = 16
 """Look-ups between a prefetch and its use."""
 
+STEPS_MAX = 64
+"""Longest way from a rest's likely place. Rests that crowd a part are left to `candidates`, which halves."""
+
 
 @inner
 def _bits_from(column: Any, bit: Any, mask: Any) -> Any:
@@ -20,23 +23,23 @@ def _bits_from(column: Any, bit: Any, mask: Any) -> Any:
 
 @inner
 def _holds(rests: Any, bits: Any, rest: Any, place: Any, first: Any, end: Any) -> Any:
-    """Whether ascending rests in [first, end) include this one; place: its likely place. All uint64.
+    """Whether ascending rests in [first, end) may include this one; place: its likely place. All uint64.
 
     rests  the column's address; each has `bits` bits
     """
     if first >= end:
         return False
     mask, at, last = (np.uint64(1) << bits) - np.uint64(1), place * bits, (end - np.uint64(1)) * bits
-    value = _bits_from(rests, at, mask)
+    value, left = _bits_from(rests, at, mask), STEPS_MAX
     if value < rest:
-        while value < rest and at < last:
-            at += bits
+        while value < rest and at < last and left:
+            at, left = at + bits, left - 1
             value = _bits_from(rests, at, mask)
     else:
-        while value > rest and at > first * bits:
-            at -= bits
+        while value > rest and at > first * bits and left:
+            at, left = at - bits, left - 1
             value = _bits_from(rests, at, mask)
-    return value == rest
+    return value == rest or not left
 
 
 @compiled

@@ -167,7 +167,7 @@ class Memtable:
             yield rows, places
 
     def _none_met(self) -> npt.NDArray[np.int64]:
-        """For each entry, that no row has met it: kept, since filling a column for every batch takes a third of a look-up."""
+        """For each entry, that no row has met it. The column is kept: each look-up resets what it touched."""
         if len(self._met) < self._count:
             self._met = np.full(self._count + self._count // 4, -1, np.int64)
         return self._met
