@@ -94,6 +94,8 @@ WITHOUT_EXAMPLE: set[str] = {
     "index.dataflow.ledger.Ledger",
     "index.dataflow.message.Floor",
     "index.dataflow.resolving.forgotten.ForgottenNames",
+    "index.dataflow.resolving.given_back.GivenBack",
+    "index.dataflow.resolving.kept_rows.KeptRows",
     "index.dataflow.resolving.horizon.Horizon",
     "index.dataflow.resolving.page_states.KnownPages",
     "index.dataflow.resolving.retention.RetentionState",

@@ -1,6 +1,7 @@
 """What is given back goes to the unique topic and to the log in one transaction, or the reason is told why it cannot."""
 
 import uuid
+from collections.abc import Iterable
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -17,9 +18,11 @@ from streamer.flink.give_back import JobThatTakesBack
 from streamer.records.decode import Decoder
 from streamer.records.record import Handover, Record
 from streamer.settings.settings import Settings, load
+from streamer.transports.kafka import clients
 from streamer.transports.kafka.output_log import KafkaOutputLog
 from streamer.transports.output_log import GIVE_BACK
 from tests.support.memory_service import SENTENCES, document
+from tests.support.services import wait_until
 from tests.support.transport_worlds import committed_records
 
 TOPICS = ("input", "unique", "duplicate", "dead_letter", "fingerprints", "verdicts")
@@ -30,7 +33,15 @@ def settings(kafka: SimpleNamespace) -> Settings:
     topics = {name: f"give-back-{uuid.uuid4().hex[:8]}-{name}" for name in TOPICS}
     create_topics(kafka.bootstrap_servers, list(topics.values()), 2)
     chosen = [f"kafka.bootstrap_servers={kafka.bootstrap_servers}", "fingerprint.key=public"]
-    return load(None, [*chosen, *(f"topics.{name}={topic}" for name, topic in topics.items())], {})
+    settings = load(None, [*chosen, *(f"topics.{name}={topic}" for name, topic in topics.items())], {})
+    wait_until(lambda: all_exist(settings, topics.values()))
+    return settings
+
+
+def all_exist(settings: Settings, topics: Iterable[str]) -> bool:
+    """Whether the broker says so: it may take a moment under load."""
+    with clients.asking(settings, "looking for topics") as admin:
+        return {*clients.existing_topics(admin, [*topics])} == {*topics}
 
 
 def dropped(partition: int, offset: int) -> Record:
