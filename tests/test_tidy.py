@@ -10,6 +10,7 @@ from pathlib import Path
 import index
 import index.dataflow
 import index.tools
+from tests.support.checkout import project_files
 from tests.support.code_lines import code_lines
 from tests.support.paths import ROOT
 
@@ -642,3 +643,15 @@ def test_tests_share_code_through_support_alone() -> None:
 
 def test_no_module_is_called_utils_or_common() -> None:
     assert not {name for name in ALL_MODULES if re.search(r"util|common|helper|misc", name)}
+
+
+WRITTEN_BY_HAND = set(
+    ".py .md .yaml .yml .toml .svg .html .txt .json .jsonl .png .typed .sh .css .conf .cff .cfg .dockerignore .properties .service".split()
+)
+"""Suffixes of files that belong to the project. Machine code, wheels and indexes do not."""
+
+
+def test_no_file_that_a_program_made_is_part_of_the_project() -> None:
+    made = {name for name in project_files() if Path(name).suffix not in {*WRITTEN_BY_HAND, ""}}
+    assert made == set()
+    assert not [name for name in project_files() if ".cache" in Path(name).parts]

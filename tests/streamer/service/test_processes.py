@@ -87,10 +87,12 @@ def outputs(out: Path) -> dict[str, bytes]:
 
 def children_of(number: int) -> list[int]:
     """Processes below a process, at any depth."""
-    found = []
-    for task in Path(f"/proc/{number}/task").glob("*/children"):
-        with suppress(OSError):
-            found += [int(child) for child in task.read_text().split()]
+    found: list[int] = []
+    # The process may end amid the look.
+    with suppress(OSError):
+        for task in Path(f"/proc/{number}/task").glob("*/children"):
+            with suppress(OSError):
+                found += [int(child) for child in task.read_text().split()]
     return [*found, *(below for child in found for below in children_of(child))]
 
 
