@@ -13,7 +13,8 @@ PUBLIC = {
     "Decisions", "Document", "Entries", "FrameRule", "Guard", "HostShare", "Index", "Insert", "Judged", "Kind",
     "Reason", "Longer", "Match", "Parameters", "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule",
     "Source", "EntryState", "Verdict", "Named", "Story", "Turn", "WatchedHosts", "errors", "minhash",
-    "naming_originals", "plain_source", "second_look", "standing_for_themselves", "Writer", "writer_of",
+    "given_back_source", "is_given_back", "naming_originals", "plain_source", "second_look", "standing_for_themselves",
+    "Writer", "writer_of",
     "Room", "nearest_existing", "room_of", "BaseName", "base_of", "stream_above",
 }  # fmt: skip
 
