@@ -59,7 +59,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 56_750, "bench": 7_720, "deploy": 4_160}
+OTHER_CODE_LINES_MAX = {"tests": 56_780, "bench": 7_720, "deploy": 4_160}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {

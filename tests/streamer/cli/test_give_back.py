@@ -115,3 +115,14 @@ def test_a_folder_that_nobody_filtered_into_is_refused_and_not_made() -> None:
     done = run("give-back", "page-3", "--out", "elsewhere", "--index", "index")
     assert done.code == 78
     assert not Path("elsewhere").exists()
+
+
+def test_on_flink_what_needs_an_index_or_files_is_refused_with_its_reason() -> None:
+    for arguments, why in (
+        (("page-1", "--out", "out"), "--out: with --flink it cannot be: Flink reads no files"),
+        (("--for-template",), "--for-template: with --flink it cannot be: hosts' frames are its job's"),
+    ):
+        done = run("give-back", "--flink", *arguments)
+        assert (done.code, why in done.err) == (2, True), done.err
+    done = run("give-back", "--flink", "page-1", "--set", "index.recrawl=duplicate")
+    assert (done.code, "index.recrawl: duplicate" in done.err) == (78, True), done.err
