@@ -16,7 +16,6 @@ from streamer.settings.presets import METHOD_DETAILS
 from streamer.settings.second_look import DISTANCES, LOOK_OF_SIMHASH, ROOT_SIMILARITY_MIN
 from streamer.settings.settings import Settings
 from streamer.settings.toml import toml_value
-from streamer.settings.types import descriptions
 from streamer.settings.values import fields, section_model, wanted
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -52,19 +51,17 @@ def _settings(keys: Collection[str]) -> str:
     for section, holder in Settings.model_fields.items():
         model = section_model(holder)
         rows = [
-            _row(f"{section}.{key}", field, descriptions(model)[key])
-            for key, field in model.model_fields.items()
-            if f"{section}.{key}" in keys
+            _row(f"{section}.{key}", field) for key, field in model.model_fields.items() if f"{section}.{key}" in keys
         ]
         if rows:
             text += f"\n## {section}\n\n{model.__doc__}\n\n{_COLUMNS}{''.join(rows)}"
     return text + "\n"
 
 
-def _row(key: str, field: FieldInfo, description: str) -> str:
+def _row(key: str, field: FieldInfo) -> str:
     default = field.get_default()
     shown = _FOLLOWS.get(key) or ("unset" if default is None else f"`{toml_value(default)}`")
-    cells = [f"`{key}`", description, wanted(field), shown]
+    cells = [f"`{key}`", field.description or "", wanted(field), shown]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 

@@ -9,8 +9,6 @@ from streamer.explain.words import wordings
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Settings
-from streamer.settings.types import descriptions
-from streamer.settings.values import section_model
 
 ORIGINAL, OLDER_VERSION, LOOKALIKE = "original", "older version", "lookalike"
 """Role of the document that a verdict names: the one kept, the one replaced, or one with the same template."""
@@ -79,7 +77,7 @@ def rules_of(
         value = values.get(key, getattr(holder, name))
         if key in ("decode.id", "decode.text") and value is None:
             value = getattr(PRESETS[settings.decode.preset], name)
-        meaning = descriptions(section_model(Settings.model_fields[section]))[name]
+        meaning = type(holder).model_fields[name].description or ""
         place: Literal["index", "settings"] = "index" if key in stamped and stamped[key] == value else "settings"
         rules.append(Rule(key, f"{value:g}" if isinstance(value, float) else str(value), place, meaning))
     return tuple(rules)

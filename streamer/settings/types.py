@@ -1,12 +1,7 @@
 """Types for settings beyond text and number: their bounds, and the accepted values in words."""
 
-import ast
-import inspect
 import re
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
-from textwrap import dedent
 from typing import Annotated, Any, Literal
 
 from jsonpointer import JsonPointer, JsonPointerException
@@ -16,24 +11,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 class Section(BaseModel):
     """A group of settings: immutable, and without unknown keys. A setting's docstring is its description."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
-
-@cache
-def descriptions(section: type[BaseModel]) -> dict[str, str]:
-    """Each setting's docstring on one line, by name.
-
-    Read from the source when somebody asks. If each class did so as it is made, every start would take a fiftieth more.
-    """
-    found: dict[str, str] = {}
-    for each in [each for each in reversed(section.__mro__) if issubclass(each, BaseModel)][1:]:
-        (made,) = ast.parse(dedent(inspect.getsource(each))).body
-        assert isinstance(made, ast.ClassDef)
-        for field, text in pairwise(made.body):
-            match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                    found[name] = " ".join(words.split())
-    return found
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        for field in cls.model_fields.values():
+            field.description = " ".join((field.description or "").split())
 
 
 def _pointer(text: str) -> str:

@@ -9,8 +9,7 @@ from streamer.errors import SettingsError
 from streamer.settings.relations import relations
 from streamer.settings.settings import Kafka, Settings, Topics, load, without_use
 from streamer.settings.toml import as_toml
-from streamer.settings.types import descriptions
-from streamer.settings.values import fields, section_model, variable
+from streamer.settings.values import fields, variable
 
 
 def problems(
@@ -406,9 +405,9 @@ def test_what_is_printed_as_toml_gives_the_same_settings_again(tmp_path: Path) -
 
 
 def test_every_setting_has_a_meaning_and_a_variable() -> None:
-    for key in fields(Settings):
-        section, _, name = key.partition(".")
-        assert descriptions(section_model(Settings.model_fields[section]))[name].endswith("."), key
+    for key, field in fields(Settings).items():
+        assert field.description, key
+        assert field.description.endswith("."), key
         assert variable(key) == "STREAMER_" + key.upper().replace(".", "__")
 
 
