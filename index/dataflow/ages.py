@@ -68,7 +68,10 @@ class Ages:
         self._age_max_ms = age_max_ms
 
     def enter(self, task: Task, key: tuple[int, int], count: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """As `advance`, for documents that were given back: they expire by the partition's time, and do not move it."""
+        """As `advance`, for documents that were given back: they expire by the partition's time, and do not move it.
+
+        Both keys are (0, 0) in a partition that has no documents yet.
+        """
         state = self._read(task)
         if state is None:
             return (0, 0), (0, 0)

@@ -51,7 +51,7 @@ class Frame:
         yield from ((pages[begin:end], bool(are_known[begin])) for begin, end in bounds)
 
     def _sampled(self, task: Task, pages: Rows) -> npt.NDArray[np.uint64]:
-        """The pages' fingerprints with frames; their hosts sample them."""
+        """The pages' fingerprints with frames. Their hosts sample them."""
         groups = stored.unpack_host_groups([task.get(_GROUP)])
         group_places = np.zeros(len(pages), np.int64)
         admitted = self._own_thread.submit(admit_hosts, groups, pages["host"], group_places).result()
@@ -71,7 +71,7 @@ class Frame:
         return prints
 
     def _known(self, task: Task, pages: Rows) -> npt.NDArray[np.uint64]:
-        """The pages' fingerprints with frames by their hosts' samples, which stay as they are; as `frames.hosts.with_frames`."""
+        """The pages' fingerprints with frames by their hosts' samples, which stay as they are. See `frames.hosts.with_frames`."""
         hosts = stored.unpack_host_groups([task.get(_GROUP)]).hosts[0]
         sampled, places = np.intersect1d(hosts, pages["host"], return_indices=True)[:2]
         rows = np.flatnonzero(np.isin(pages["host"], sampled))

@@ -118,7 +118,7 @@ class Resolve:
             yield floor
 
     def _decided(self, task: Task, hits: Rows, given_back: Rows, horizon: Horizon | None) -> Iterator[Concluded]:
-        """Decide documents with these hits, and put what comes of it; what was given back enters at its place."""
+        """Decide documents with these hits, and put what comes of it. What was given back enters at its place."""
         for are_given_back, own in _apart(given_back, hits):
             _, ranks = np.unique(keys_of(own), return_inverse=True)
             for _, places in by_group(ranks // ROWS_AT_ONCE):

@@ -64,7 +64,7 @@ def decide(session: ReadSession, chunk: Prepared) -> DecidedChunk:
 def candidates_of(
     rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], by_id: npt.NDArray[np.bool_]
 ) -> Candidates:
-    """Candidates by row, int64 [m] each, for rows with these `by_id`; documents that have left the log are none."""
+    """Candidates by row, int64 [m] each, for rows with these `by_id`. Documents that have left the log are none."""
     rows, places = rows[places != NONE], places[places != NONE]
     order = np.argsort(rows, kind="stable")
     begins = np.searchsorted(rows[order], np.arange(len(by_id) + 1))

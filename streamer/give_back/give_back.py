@@ -92,7 +92,7 @@ class Decider(Protocol):
 class GiveBack:
     """One give-back command.
 
-    index     decides; a selection by templates needs a real one
+    index     decides. A selection by templates needs a real one
     bounds    limits of a batch
     progress  takes the records so far
     """

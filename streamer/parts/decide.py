@@ -84,7 +84,7 @@ class DecidePart:
         return decisions
 
     def _in_place(self, records: Sequence[Record], batches: Sequence[FingerprintBatch]) -> list[FingerprintBatch]:
-        """The batches; those that account for no offsets take the preceding documents' end as their position."""
+        """The batches. Those that account for no offsets take the preceding documents' end as their position."""
         reached: dict[int, tuple[str, int]] = {}
         placed = []
         for record, batch in zip(records, batches, strict=True):

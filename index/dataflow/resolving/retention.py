@@ -55,7 +55,8 @@ class RetentionState:
         state = self._read(task)
         if not state.run:
             state = state._replace(partition=place.high & PARTITION_MAX, run=place.run)
-        if self._retained.retention.age_max_ms is not None:
+        # A partition without documents has no source yet, which would hold back all epochs.
+        if self._retained.retention.age_max_ms is not None and place.end != (0, 0):
             state = state._replace(sources=_with_source(state.sources, place))
         entries_max = self._retained.retention.entries_max
         if entries_max is not None and state.next_number > entries_max:

@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.dataflow import Dataflow, Floor, Retained
+from index.dataflow.ages import Place
+from index.dataflow.resolving.retention import RetentionState
+from index.dataflow.rows import PARTITION_BITS
 from index.entry import Kind, Source
 from index.session import Retention
 from index.storage.parameters import Parameters
 from tests.support.crawls import SCHEMES
-from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position
+from tests.support.dataflow import STREAM, Answer, Batch, Cluster, KeyState, answers_by_position
 from tests.support.entries import Row, entries_of
 from tests.support.examples import examples
 from tests.support.flow_agreement import assert_crawl_same, assert_same, sequential
@@ -122,3 +125,12 @@ def test_the_state_stays_as_it_is_while_documents_flow(retention: Retention) -> 
         sizes.append(size_of(cluster))
     # From 4,000 documents on, 1,000 of which count.
     assert max(sizes[2:]) < 1.2 * min(sizes[2:])
+
+
+def test_what_is_given_back_before_any_document_of_its_partition_holds_back_no_epoch() -> None:
+    """As in a job that was told that its log is incomplete."""
+    state, task, row = RetentionState(Retained(Retention(None, 100), 10)), KeyState({}), np.ones(1, np.bool_)
+    state.before(task, Place(5 << PARTITION_BITS, (0, 0), (0, 0), 1, row))
+    assert state.floor(task) is None
+    state.before(task, Place(100 << PARTITION_BITS, (10 << PARTITION_BITS, 0), (60 << PARTITION_BITS, 0), 1, row))
+    assert state.floor(task) == Floor(6, 0, 1)
