@@ -30,7 +30,7 @@ from index.storage.segments.compaction_state import (
 from index.storage.segments.hash_codec import Entries, segment_capacity
 from index.storage.store import Transaction
 
-GROWTH = 32
+GROWTH = 16
 """The memtable freezes at `memtable_entries` or at 1 / GROWTH of the compacted entries, whichever is more."""
 
 AHEAD = 1.25
