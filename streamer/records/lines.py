@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import orjson
 
-from index import Decisions, Verdict
+from index import NO_DISTANCE, Decisions, Verdict, base_of, minhash
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Destination, Outgoing, Record
+from streamer.records.relation import relation
 from streamer.records.route import DESTINATIONS, Router, destination_of
 
 _STRING = rb'"(?:[^"\\]|\\.)*+"'
@@ -45,17 +46,20 @@ def verdict_lines(outgoing: Iterable[Outgoing]) -> bytes:
     """
     verdicts = [*map(_verdict, outgoing)]
     try:
-        written = orjson.dumps(verdicts)
+        return _joined(verdicts)
     except TypeError:
-        written = orjson.dumps(
+        return _joined(
             [
                 {key: _shown(value) if isinstance(value, str) else value for key, value in verdict.items()}
                 for verdict in verdicts
             ]
         )
+
+
+def _joined(verdicts: Sequence[dict[str, Any]]) -> bytes:
     # A call for each line takes nine times as long. Within a string a quotation mark follows a backslash, so no
     # string has such a joint.
-    return written[1:-1].replace(b'},{"source":', b'}\n{"source":') + b"\n" * bool(verdicts)
+    return orjson.dumps(verdicts)[1:-1].replace(b'},{"source":', b'}\n{"source":') + b"\n" * bool(verdicts)
 
 
 def _verdict(outgoing: Outgoing) -> dict[str, Any]:
@@ -110,7 +114,7 @@ def _shown(text: str) -> str:
 class Lines(Sequence[Outgoing]):
     """Outgoing records without headers, as a file takes them. Each is made when it is asked for.
 
-    Most documents are unique, and their lines say little: made from columns they take a fifth as long as from objects.
+    Unique documents and duplicates, nearly all, have lines from columns: a fifth and a third of the time from objects.
 
     >>> from index import NO_DISTANCE, Source
     >>> nothing, none = np.zeros(1, np.uint8), np.full(1, NO_DISTANCE, np.int16)
@@ -168,16 +172,18 @@ class Lines(Sequence[Outgoing]):
     def verdict_lines(self) -> bytes:
         """The records' `verdict_lines`."""
         has_url = [(record.value or b"").find(_URL, 0, _ARCHIVED_BEGIN) >= 0 for record in self._records]
-        plain = (self._decisions.verdicts == Verdict.UNIQUE) & ~np.array(has_url, np.bool_)
-        rows, others = (np.flatnonzero(each).tolist() for each in (plain, ~plain))
-        lines = [""] * len(self)
+        of_text = ~np.array(has_url, np.bool_)
+        verdicts, lines = self._decisions.verdicts, [""] * len(self)
+        uniques, duplicates = (of_text & (verdicts == each) for each in (Verdict.UNIQUE, Verdict.DUPLICATE))
+        rows = [np.flatnonzero(each).tolist() for each in (uniques, duplicates, ~(uniques | duplicates))]
         try:
-            for row, line in zip(rows, self._of_uniques(rows), strict=True):
-                lines[row] = line
+            made = self._of_uniques(rows[0]), _split(_joined(self._of_duplicates(rows[1])))
+            others = _split(verdict_lines(self._explained(rows[2])))
+            for places, texts in zip(rows, (*made, others), strict=True):
+                for row, line in zip(places, texts, strict=True):
+                    lines[row] = line
         except TypeError:
             return verdict_lines(self)
-        for row, line in zip(others, verdict_lines(self._explained(others)).decode().split("\n")[:-1], strict=True):
-            lines[row] = line
         return "\n".join([*lines, ""]).encode()
 
     def _of_uniques(self, rows: Sequence[int]) -> Iterator[str]:
@@ -195,6 +201,43 @@ class Lines(Sequence[Outgoing]):
                 begin = f'{{"source":{orjson.dumps(topic).decode()},"line":'
             yield f'{begin}{record.offset + 1},"id":{written}{ends[reason]}'
 
+    def _of_duplicates(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """As `_verdict`, for duplicates without a URL."""
+        decisions, measure = self._decisions, self._router.measure
+        reasons, distances = decisions.reasons.tolist(), decisions.distances.tolist()
+        labels = {reasons[row]: label(Verdict.DUPLICATE, Reason(reasons[row])) for row in rows}
+        similarities = minhash.similarities_of(decisions.distances).tolist() if measure.by_similarity else None
+        lengths, news = measure.columns(decisions)
+        lines = []
+        for row in rows:
+            record, position, reason = self._records[row], decisions.original_positions[row], reasons[row]
+            line: dict[str, Any] = {
+                "source": record.topic,
+                "line": record.offset + 1,
+                "id": self._documents[row].id,
+                "verdict": "duplicate",
+                "original": decisions.original_ids[row],
+            }
+            if position is not None:
+                stream = position.source.stream
+                line["original_source"], line["original_line"] = self._names.get(stream) or stream, position.offset + 1
+                if (base := base_of(stream)) is not None:
+                    line["base"] = base.name
+            is_measured, length, new = distances[row] != NO_DISTANCE, lengths[row], news[row]
+            line["distance"] = distances[row] if is_measured and similarities is None else None
+            line["reason"] = labels[reason]
+            if is_measured and similarities is not None:
+                line["similarity"] = similarities[row]
+            if length is not None:
+                line["relation"] = relation(Verdict.DUPLICATE, reason, length, new, measure.longer_min)
+                line["length"] = length
+            if new is not None:
+                line["new"] = new
+            if self._router.shadow:
+                line["shadow"] = Destination.DUPLICATE
+            lines.append(line)
+        return lines
+
     @cached_property
     def _made(self) -> list[Outgoing]:
         return self._explained(range(len(self)))
@@ -209,6 +252,10 @@ class Lines(Sequence[Outgoing]):
         return self._router.explained(
             records, documents, [None] * len(rows), replace(self._decisions, **decisions), self._names
         )
+
+
+def _split(lines: bytes) -> list[str]:
+    return lines.decode().split("\n")[:-1]
 
 
 def _chosen(column: Any, rows: Sequence[int]) -> Any:

@@ -15,6 +15,7 @@ The estimate's standard error, from that of J with V values in a bin (255 of 8 b
 with as many bins as either document fills.
 """
 
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -116,7 +117,4 @@ IN_BITS = Measure()
 
 
 def _rounded(values: npt.NDArray[np.float64]) -> list[float | None]:
-    rounded: list[float | None] = [None] * len(values)
-    for row in np.flatnonzero(~np.isnan(values)).tolist():
-        rounded[row] = round(float(values[row]), 3)
-    return rounded
+    return [None if isnan(value) else round(value, 3) for value in values.tolist()]

@@ -35,7 +35,19 @@ def pairs() -> list[tuple[Verdict, Reason]]:
 
 
 OUTCOMES = st.just((Verdict.UNIQUE, Reason.ORDINARY)) | st.sampled_from(pairs())
-ROWS = st.lists(st.tuples(OUTCOMES, FILES, VALUES, TEXTS, st.none() | TEXTS, st.sampled_from([0, 990, 2_000])))
+ORIGINALS = [ORIGINAL, Position(Source("nameless", 0), 3), Position(Source("base:6a7a/last-year:topic", 0), 5), None]
+ROWS = st.lists(
+    st.tuples(
+        OUTCOMES,
+        FILES,
+        VALUES,
+        TEXTS,
+        st.none() | TEXTS,
+        st.sampled_from([0, 990, 2_000]),
+        st.sampled_from(ORIGINALS),
+        st.sampled_from([7, NO_DISTANCE]),
+    )
+)
 ROUTERS = st.builds(
     Router,
     st.just("neardup"),
@@ -48,20 +60,21 @@ ROUTERS = st.builds(
 
 def lines_of(router: Router, rows: list[Any]) -> Lines:
     records, documents, columns = [], [], []
-    for offset, ((verdict, reason), name, value, id_, detail, ratio) in enumerate(rows):
+    for offset, ((verdict, reason), name, value, id_, detail, ratio, original, distance) in enumerate(rows):
         records.append(Record(Source(f"stream of {name!r}", 0), name, 2 * offset, None, value, 0))
         is_dead = verdict is Verdict.DEAD_LETTER
         documents.append(DeadLetter(reason, id_, detail) if is_dead else Document(id_, "text"))
         is_copy = verdict.names_original
-        columns.append((verdict, reason, 7 if is_copy else NO_DISTANCE, detail if is_copy else None, is_copy, ratio))
-    verdicts, reasons, distances, ids, copies, ratios = zip(*columns, strict=True) if rows else [()] * 6
+        named = (distance, detail, original) if is_copy else (NO_DISTANCE, None, None)
+        columns.append((verdict, reason, ratio, *named))
+    verdicts, reasons, ratios, distances, ids, positions = zip(*columns, strict=True) if rows else [()] * 6
     decisions = Decisions(
         verdicts=np.array(verdicts, np.uint8),
         reasons=np.array(reasons, np.uint8),
         distances=np.array(distances, np.int16),
         originals=np.full(len(rows), NO_NUMBER, np.uint64),
         original_ids=list(ids),
-        original_positions=[ORIGINAL if is_copy else None for is_copy in copies],
+        original_positions=list(positions),
         replayed=np.zeros(len(rows), np.bool_),
         candidates=np.zeros(len(rows), np.int64),
         ratios=np.array(ratios, np.uint16),
@@ -80,7 +93,7 @@ def test_a_file_takes_of_columns_what_it_takes_of_the_records_one_by_one(router:
 
 
 def test_a_row_is_the_outgoing_record_that_the_router_makes() -> None:
-    rows = [((Verdict.UNIQUE, Reason.ORDINARY), "documents", b"value", "a", None, 0)]
+    rows = [((Verdict.UNIQUE, Reason.ORDINARY), "documents", b"value", "a", None, 0, None, 0)]
     lines = lines_of(Router("neardup", "0", with_headers=False), rows)
     (outgoing,) = lines
     assert isinstance(outgoing, Outgoing)
@@ -89,7 +102,9 @@ def test_a_row_is_the_outgoing_record_that_the_router_makes() -> None:
     assert verdict_lines([outgoing]) == lines.verdict_lines()
 
 
-@pytest.mark.parametrize("rows", [[], [((Verdict.DUPLICATE, Reason.ORDINARY), "documents", None, "a", "b", 0)]])
+@pytest.mark.parametrize(
+    "rows", [[], [((Verdict.DUPLICATE, Reason.ORDINARY), "documents", None, "a", "b", 0, ORIGINAL, 7)]]
+)
 def test_a_batch_without_a_unique_record_has_lines_too(rows: list[Any]) -> None:
     made = written(lines_of(Router("neardup", "0", with_headers=False), rows))
     assert isinstance(made, Written)
