@@ -5,9 +5,11 @@
     python -m bench.flink --documents 200000 --seeded
     python -m bench.flink --documents 200000 --updates
     python -m bench.flink --documents 200000 --alone --schemes minhash --keep 20000
+    python -m bench.flink --documents 10000000 --cluster --schemes simhash --keep 1000000
 
 Fingerprints are made up, with planted near-duplicates (`deploy.planted_fingerprints`). Everything is produced first; then the job
-is submitted, and the clock runs from its first verdict to its last. The operators alone run in this process, over a dict, and
+is submitted, and the clock runs from its first verdict to its last. With --keep the log is half of what is kept ahead of the
+job: one that is behind by more has a larger state. The operators alone run in this process, over a dict, and
 their clock is the processor's.
 
 With --seeded an index decides three quarters, its entries seed the job, and the job decides the rest. Then another job decides
@@ -21,8 +23,9 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +47,7 @@ from deploy.planted_fingerprints import (
 from index import Index
 from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Floor, Kind, Message
 from index.dataflow.rows import Layout, numbered, rows_of
-from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
+from streamer.fingerprint.scheme import longer_of, parameters_for, retention_of, scheme_for
 from streamer.flink.batches import arrival, floor_batch, verdict_batch
 from streamer.flink.carried import dataflow_of
 from streamer.flink.seed import seed
@@ -65,7 +68,8 @@ SCHEMES = {
     "minhash": ["fingerprint.scheme=minhash", "index.insert=root"],
 }
 BATCHES_A_SLOT = 20
-TIMEOUT_SECONDS = 3_600
+EPOCH_MINUTES = "0.1"
+TIMEOUT_SECONDS = 7_200
 
 
 class State(dict[bytes, bytes]):
@@ -141,31 +145,76 @@ def cluster(scheme: str, policy: str = IDS_PLAY_NO_ROLE) -> Iterator[tuple[Local
         yield kafka, flink, [*chosen, "topics.fingerprints=fingerprints", "topics.verdicts=verdicts"]
 
 
-def on_flink(scheme: str, policy: str, contents: Sequence[bytes], documents: int, shards: int) -> None:
-    """Print what the job on a real cluster does with all batches."""
+def on_flink(
+    scheme: str, policy: str, contents: Sequence[bytes], documents: int, shards: int, keep: int | None = None
+) -> None:
+    """Print what the job on a real cluster does with all batches, and with `keep` how its checkpoints grow."""
     with (
         cluster(scheme, policy) as (kafka, flink, chosen),
         Feeder(kafka.bootstrap_servers, "fingerprints") as feeder,
         Verdicts(kafka.bootstrap_servers, "verdicts") as verdicts,
     ):
-        feeder.feed(contents)
-        job = flink.submit(*set_options(chosen), "--shards", str(shards))
-        rate = _rate(verdicts, documents)
+        lead = keep // 2 // DOCUMENTS_MAX if keep else len(contents)
+        feeder.feed(contents[:lead])
+        job_options = ["--shards", str(shards)]
+        if keep:
+            chosen = [*chosen, f"index.entries_max={keep}"]
+            job_options += ["--epoch-minutes", EPOCH_MINUTES, "--band-bits", str(keep.bit_length())]
+        job = flink.submit(*set_options(chosen), *job_options)
+        watch = Growth(flink, job, verdicts, feeder, contents, lead, documents // 20) if keep else bool
+        rate = _rate(verdicts, documents, watch)
         wanted = flink.checkpoints_completed(job) + 2
         flink.wait(lambda: flink.checkpoints_completed(job) >= wanted, "checkpoints", TIMEOUT_SECONDS)
-        size = flink.get(f"/jobs/{job}/checkpoints")["latest"]["completed"]["state_size"]
+        size = checkpoint_bytes(flink, job)
         settings = load(None, chosen, {})
         parameters = parameters_for(settings, scheme_for(settings).stamp())
-        options: dict[str, Any] = {"longer": longer_of(settings.index)}
+        options: dict[str, Any] = {"longer": longer_of(settings.index), "retention": retention_of(settings.index)}
         if settings.index.recrawl == "update":
             options |= {"recrawl": recrawl_by("update"), "equal_reasons": EQUAL_REASONS}
         expected = sequential(kafka.bootstrap_servers, "fingerprints", parameters, **options)
         wrong = mismatches(expected, verdicts.by_batch)
     print(
-        f"{scheme} on Flink, {shards} shards: {rate:,.0f} documents/s, {size / documents:,.0f} bytes of state a document, "
+        f"{scheme} on Flink, {shards} shards: {rate:,.0f} documents/s, {size / (keep or documents):,.0f} bytes of state for "
+        f"each document {'kept' if keep else 'decided'}, "
         f"{wrong} wrong of {documents:,}",
         flush=True,
     )
+
+
+def checkpoint_bytes(flink: LocalFlink, job: str) -> int:
+    """Bytes of a job's last checkpoint."""
+    return int(flink.get(f"/jobs/{job}/checkpoints")["latest"]["completed"]["state_size"])
+
+
+@dataclass
+class Growth:
+    """Feeds batches as verdicts come, `lead` ahead of them, and prints the last checkpoint's bytes every `step` documents.
+
+    Raises where the job failed.
+    """
+
+    flink: LocalFlink
+    job: str
+    verdicts: Verdicts
+    feeder: Feeder
+    contents: Sequence[bytes]
+    lead: int
+    step: int
+    next: int = 0
+
+    def __post_init__(self) -> None:
+        self._fed = self.lead
+
+    def __call__(self) -> None:
+        upto = len(self.verdicts.by_batch) + self.lead
+        if upto > self._fed:
+            self.feeder.feed(self.contents[self._fed : upto])
+            self._fed = upto
+        if self.verdicts.documents >= self.next and self.flink.checkpoints_completed(self.job):
+            _require_sound(self.flink, self.job)
+            size = checkpoint_bytes(self.flink, self.job)
+            print(f"{self.verdicts.documents:,} documents: {size:,} bytes in a checkpoint", flush=True)
+            self.next = self.verdicts.documents + self.step
 
 
 def seeded(scheme: str, contents: Sequence[bytes]) -> None:
@@ -241,10 +290,10 @@ def _require_sound(flink: LocalFlink, job: str) -> None:
         raise LocalFlinkError(f"the job fails: {why}")
 
 
-def _rate(verdicts: Verdicts, documents: int) -> float:
+def _rate(verdicts: Verdicts, documents: int, watch: Callable[[], object]) -> float:
     verdicts.wait_for(1, TIMEOUT_SECONDS)
     begin, first = time.perf_counter(), verdicts.documents
-    verdicts.wait_for(documents, TIMEOUT_SECONDS)
+    verdicts.wait_for(documents, TIMEOUT_SECONDS, watch)
     return (documents - first) / (time.perf_counter() - begin)
 
 
@@ -297,7 +346,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     flush=True,
                 )
             if not options.alone:
-                on_flink(scheme, policy, contents, options.documents, shards)
+                on_flink(scheme, policy, contents, options.documents, shards, options.keep)
     return 0
 
 

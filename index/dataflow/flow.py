@@ -40,7 +40,7 @@ class Dataflow:
 
     parameters: Parameters
     shards: int = 64
-    slot_ms: int = 50
+    slot_ms: int = 500
     band_bits: int = 20
     chunk_entries: int = 256
     longer: Longer | None = None
