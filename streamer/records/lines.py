@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import orjson
 
-from index import NO_DISTANCE, Decisions, Verdict, base_of, minhash
+from index import NO_DISTANCE, Decisions, Position, Verdict, base_of, minhash
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Destination, Outgoing, Record
@@ -46,20 +46,17 @@ def verdict_lines(outgoing: Iterable[Outgoing]) -> bytes:
     """
     verdicts = [*map(_verdict, outgoing)]
     try:
-        return _joined(verdicts)
+        written = orjson.dumps(verdicts)
     except TypeError:
-        return _joined(
+        written = orjson.dumps(
             [
                 {key: _shown(value) if isinstance(value, str) else value for key, value in verdict.items()}
                 for verdict in verdicts
             ]
         )
-
-
-def _joined(verdicts: Sequence[dict[str, Any]]) -> bytes:
     # A call for each line takes nine times as long. Within a string a quotation mark follows a backslash, so no
     # string has such a joint.
-    return orjson.dumps(verdicts)[1:-1].replace(b'},{"source":', b'}\n{"source":') + b"\n" * bool(verdicts)
+    return written[1:-1].replace(b'},{"source":', b'}\n{"source":') + b"\n" * bool(verdicts)
 
 
 def _verdict(outgoing: Outgoing) -> dict[str, Any]:
@@ -114,7 +111,7 @@ def _shown(text: str) -> str:
 class Lines(Sequence[Outgoing]):
     """Outgoing records without headers, as a file takes them. Each is made when it is asked for.
 
-    Unique documents and duplicates, nearly all, have lines from columns: a fifth and a third of the time from objects.
+    Lines of unique documents and of duplicates, nearly all, come from columns: a fifth and three fifths of the time from objects.
 
     >>> from index import NO_DISTANCE, Source
     >>> nothing, none = np.zeros(1, np.uint8), np.full(1, NO_DISTANCE, np.int16)
@@ -136,6 +133,7 @@ class Lines(Sequence[Outgoing]):
         """See `Router.explained`."""
         self._router, self._names = router, stream_names
         self._records, self._documents, self._decisions = records, documents, decisions
+        self._places: dict[str, tuple[str, str]] = {}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -172,13 +170,12 @@ class Lines(Sequence[Outgoing]):
     def verdict_lines(self) -> bytes:
         """The records' `verdict_lines`."""
         has_url = [(record.value or b"").find(_URL, 0, _ARCHIVED_BEGIN) >= 0 for record in self._records]
-        of_text = ~np.array(has_url, np.bool_)
-        verdicts, lines = self._decisions.verdicts, [""] * len(self)
-        uniques, duplicates = (of_text & (verdicts == each) for each in (Verdict.UNIQUE, Verdict.DUPLICATE))
+        verdicts, plain, lines = self._decisions.verdicts, ~np.array(has_url, np.bool_), [""] * len(self)
+        uniques, duplicates = (plain & (verdicts == each) for each in (Verdict.UNIQUE, Verdict.DUPLICATE))
         rows = [np.flatnonzero(each).tolist() for each in (uniques, duplicates, ~(uniques | duplicates))]
         try:
-            made = self._of_uniques(rows[0]), _split(_joined(self._of_duplicates(rows[1])))
-            others = _split(verdict_lines(self._explained(rows[2])))
+            made = self._of_uniques(rows[0]), self._of_duplicates(rows[1])
+            others = verdict_lines(self._explained(rows[2])).decode().split("\n")[:-1]
             for places, texts in zip(rows, (*made, others), strict=True):
                 for row, line in zip(places, texts, strict=True):
                     lines[row] = line
@@ -188,55 +185,62 @@ class Lines(Sequence[Outgoing]):
 
     def _of_uniques(self, rows: Sequence[int]) -> Iterator[str]:
         """Verdict lines for unique records. Raises TypeError for a text that is no UTF-8."""
-        ids = orjson.dumps([self._documents[row].id for row in rows], option=orjson.OPT_INDENT_2).decode()
-        reasons, ends, topic = self._decisions.reasons[rows].tolist(), dict[int, str](), None
+        reasons, ends = self._decisions.reasons[rows].tolist(), dict[int, str]()
         for reason in set(reasons):
             named = label(Verdict.UNIQUE, Reason(reason))
             ends[reason] = f',"verdict":"unique","original":null,"distance":null,"reason":"{named}"}}'
-        # No string has a line break of its own.
-        for row, written, reason in zip(rows, ids[4:-2].split(",\n  ") if rows else (), reasons, strict=True):
+        for begin, reason in zip(self._beginnings(rows), reasons, strict=True):
+            yield f"{begin}{ends[reason]}"
+
+    def _of_duplicates(self, rows: Sequence[int]) -> Iterator[str]:
+        """Verdict lines for duplicates. Raises TypeError for a text that is no UTF-8."""
+        decisions, measure = self._decisions, self._router.measure
+        originals = _written([decisions.original_ids[row] for row in rows])
+        reasons, distances = decisions.reasons.tolist(), decisions.distances.tolist()
+        similarities = minhash.similarities_of(decisions.distances).tolist()
+        labels = {reason: label(Verdict.DUPLICATE, Reason(reason)) for reason in {reasons[row] for row in rows}}
+        lengths, news = measure.columns(decisions)
+        end = f',"shadow":"{Destination.DUPLICATE}"}}' if self._router.shadow else "}"
+        for row, begin, original in zip(rows, self._beginnings(rows), originals, strict=True):
+            position, reason, length, new = decisions.original_positions[row], reasons[row], lengths[row], news[row]
+            place = "" if position is None else self._place_text(position)
+            distance, similarity = "null", ""
+            if distances[row] != NO_DISTANCE and measure.by_similarity:
+                similarity = f',"similarity":{similarities[row]}'
+            elif distances[row] != NO_DISTANCE:
+                distance = distances[row]
+            related = ""
+            if length is not None:
+                named = relation(Verdict.DUPLICATE, reason, length, new, measure.longer_min)
+                related = f',"relation":"{named}","length":{length}'
+            if new is not None:
+                related += f',"new":{new}'
+            yield (
+                f'{begin},"verdict":"duplicate","original":{original}{place},"distance":{distance},'
+                f'"reason":"{labels[reason]}"{similarity}{related}{end}'
+            )
+
+    def _beginnings(self, rows: Sequence[int]) -> Iterator[str]:
+        """Verdict lines up to the id."""
+        topic = None
+        for row, id_ in zip(rows, _written([self._documents[row].id for row in rows]), strict=True):
             record = self._records[row]
             if record.topic is not topic:
                 topic = record.topic
-                begin = f'{{"source":{orjson.dumps(topic).decode()},"line":'
-            yield f'{begin}{record.offset + 1},"id":{written}{ends[reason]}'
+                source = f'{{"source":{orjson.dumps(topic).decode()},"line":'
+            yield f'{source}{record.offset + 1},"id":{id_}'
 
-    def _of_duplicates(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        """As `_verdict`, for duplicates without a URL."""
-        decisions, measure = self._decisions, self._router.measure
-        reasons, distances = decisions.reasons.tolist(), decisions.distances.tolist()
-        labels = {reasons[row]: label(Verdict.DUPLICATE, Reason(reasons[row])) for row in rows}
-        similarities = minhash.similarities_of(decisions.distances).tolist() if measure.by_similarity else None
-        lengths, news = measure.columns(decisions)
-        lines = []
-        for row in rows:
-            record, position, reason = self._records[row], decisions.original_positions[row], reasons[row]
-            line: dict[str, Any] = {
-                "source": record.topic,
-                "line": record.offset + 1,
-                "id": self._documents[row].id,
-                "verdict": "duplicate",
-                "original": decisions.original_ids[row],
-            }
-            if position is not None:
-                stream = position.source.stream
-                line["original_source"], line["original_line"] = self._names.get(stream) or stream, position.offset + 1
-                if (base := base_of(stream)) is not None:
-                    line["base"] = base.name
-            is_measured, length, new = distances[row] != NO_DISTANCE, lengths[row], news[row]
-            line["distance"] = distances[row] if is_measured and similarities is None else None
-            line["reason"] = labels[reason]
-            if is_measured and similarities is not None:
-                line["similarity"] = similarities[row]
-            if length is not None:
-                line["relation"] = relation(Verdict.DUPLICATE, reason, length, new, measure.longer_min)
-                line["length"] = length
-            if new is not None:
-                line["new"] = new
-            if self._router.shadow:
-                line["shadow"] = Destination.DUPLICATE
-            lines.append(line)
-        return lines
+    def _place_text(self, position: Position) -> str:
+        """An original's place in a verdict line."""
+        stream = position.source.stream
+        source, base = self._places.get(stream) or self._places.setdefault(stream, self._named(stream))
+        return f',"original_source":{source},"original_line":{position.offset + 1}{base}'
+
+    def _named(self, stream: str) -> tuple[str, str]:
+        """A stream's name as JSON, and that of its base set as a verdict line has it."""
+        base = base_of(stream)
+        shown = "" if base is None else f',"base":{orjson.dumps(base.name).decode()}'
+        return orjson.dumps(self._names.get(stream) or stream).decode(), shown
 
     @cached_property
     def _made(self) -> list[Outgoing]:
@@ -254,8 +258,10 @@ class Lines(Sequence[Outgoing]):
         )
 
 
-def _split(lines: bytes) -> list[str]:
-    return lines.decode().split("\n")[:-1]
+def _written(texts: Sequence[str | None]) -> Sequence[str]:
+    """Each text as JSON. Raises TypeError for one that is no UTF-8."""
+    # No string has a line break of its own.
+    return orjson.dumps(texts, option=orjson.OPT_INDENT_2).decode()[4:-2].split(",\n  ") if texts else ()
 
 
 def _chosen(column: Any, rows: Sequence[int]) -> Any:
