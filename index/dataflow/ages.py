@@ -13,6 +13,9 @@ from index.dataflow.message import Task
 from index.decide.retention import watermark_ms
 from index.storage.layout import Times
 
+NOWHERE = (2**64 - 1, 0)
+"""In place of a key: a partition that has no documents yet."""
+
 _STATE = b"ages"
 _HEADING = struct.Struct("<qQQQQQQ")
 _NOTE = struct.Struct("<qQQ")
@@ -70,11 +73,11 @@ class Ages:
     def enter(self, task: Task, key: tuple[int, int], count: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """As `advance`, for documents that were given back: they expire by the partition's time, and do not move it.
 
-        Both keys are (0, 0) in a partition that has no documents yet.
+        Both keys are NOWHERE in a partition that has no documents yet.
         """
         state = self._read(task)
         if state is None:
-            return (0, 0), (0, 0)
+            return NOWHERE, NOWHERE
         if state.watermark_ms >= 0:
             # The source's time has a note: it reaches beyond these documents from now on.
             note = _NOTE.pack(state.watermark_ms, key[0], key[1] + count)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.dataflow.ages import Place
+from index.dataflow.ages import NOWHERE, Place
 from index.dataflow.message import Floor, Task
 from index.dataflow.resolving.horizon import SOURCE_HORIZON, Horizon
 from index.dataflow.rows import PARTITION_BITS, PARTITION_MAX, Retained, Rows
@@ -56,7 +56,7 @@ class RetentionState:
         if not state.run:
             state = state._replace(partition=place.high & PARTITION_MAX, run=place.run)
         # A partition without documents has no source yet, which would hold back all epochs.
-        if self._retained.retention.age_max_ms is not None and place.end != (0, 0):
+        if self._retained.retention.age_max_ms is not None and place.end != NOWHERE:
             state = state._replace(sources=_with_source(state.sources, place))
         entries_max = self._retained.retention.entries_max
         if entries_max is not None and state.next_number > entries_max:

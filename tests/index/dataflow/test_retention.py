@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.dataflow import Dataflow, Floor, Retained
-from index.dataflow.ages import Place
+from index.dataflow.ages import NOWHERE, Place
 from index.dataflow.resolving.retention import RetentionState
 from index.dataflow.rows import PARTITION_BITS
 from index.entry import Kind, Source
@@ -130,7 +130,14 @@ def test_the_state_stays_as_it_is_while_documents_flow(retention: Retention) -> 
 def test_what_is_given_back_before_any_document_of_its_partition_holds_back_no_epoch() -> None:
     """As in a job that was told that its log is incomplete."""
     state, task, row = RetentionState(Retained(Retention(None, 100), 10)), KeyState({}), np.ones(1, np.bool_)
-    state.before(task, Place(5 << PARTITION_BITS, (0, 0), (0, 0), 1, row))
+    state.before(task, Place(5 << PARTITION_BITS, NOWHERE, NOWHERE, 1, row))
     assert state.floor(task) is None
     state.before(task, Place(100 << PARTITION_BITS, (10 << PARTITION_BITS, 0), (60 << PARTITION_BITS, 0), 1, row))
     assert state.floor(task) == Floor(6, 0, 1)
+
+
+def test_a_first_batch_of_the_earliest_time_holds_back_its_epoch() -> None:
+    state, task, row = RetentionState(Retained(Retention(None, 1), 5)), KeyState({}), np.ones(1, np.bool_)
+    state.before(task, Place(0, (0, 0), (0, 0), 1, row))
+    state.before(task, Place(72 << PARTITION_BITS | 1, (72 << PARTITION_BITS, 0), (72 << PARTITION_BITS, 0), 1, row))
+    assert state.floor(task) is None
