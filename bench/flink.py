@@ -33,6 +33,7 @@ from deploy.flink_service import set_options
 from deploy.local_flink import LocalFlink, LocalFlinkError
 from deploy.local_kafka import LocalKafka
 from deploy.planted_fingerprints import (
+    PARTITIONS,
     Feeder,
     Verdicts,
     batches_of,
@@ -154,7 +155,7 @@ def on_flink(
         Feeder(kafka.bootstrap_servers, "fingerprints") as feeder,
         Verdicts(kafka.bootstrap_servers, "verdicts") as verdicts,
     ):
-        lead = keep // 2 // DOCUMENTS_MAX if keep else len(contents)
+        lead = max(PARTITIONS, keep // 2 // DOCUMENTS_MAX) if keep else len(contents)
         feeder.feed(contents[:lead])
         job_options = ["--shards", str(shards)]
         if keep:
