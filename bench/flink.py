@@ -160,7 +160,7 @@ def on_flink(
         job_options = ["--shards", str(shards)]
         if keep:
             chosen = [*chosen, f"index.entries_max={keep}"]
-            job_options += ["--epoch-minutes", EPOCH_MINUTES, "--band-bits", str(keep.bit_length())]
+            job_options += ["--epoch-minutes", EPOCH_MINUTES]
         job = flink.submit(*set_options(chosen), *job_options)
         watch = Growth(flink, job, verdicts, feeder, contents, lead, documents // 20) if keep else bool
         rate = _rate(verdicts, documents, watch)
@@ -325,7 +325,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             settings = settings.replaced(index={"entries_max": options.keep})
             # A slot is a second of the log here.
             sizes = {"epoch_minutes": max(1, options.keep // 10 // BATCHES_A_SLOT // DOCUMENTS_MAX) / 60}
-            sizes |= {"band_bits": options.keep.bit_length()}
         parameters = parameters_for(settings, scheme_for(settings).stamp())
         stamp = stamp_text(parameters.fingerprint)
         fingerprints = planted(parameters, options.documents, seed=1)

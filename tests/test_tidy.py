@@ -21,7 +21,7 @@ FOLDER_MODULES_MAX = 18
 
 CODE_LINES_MAX = {
     "index": 910,
-    "index/dataflow": 2346,
+    "index/dataflow": 2552,
     "index/decide": 1434,
     "index/frames": 182,
     "index/kernels": 2089,
@@ -59,7 +59,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 56_800, "bench": 7_720, "deploy": 4_160}
+OTHER_CODE_LINES_MAX = {"tests": 57_000, "bench": 7_720, "deploy": 4_160}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -406,6 +406,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.storage.sources",
         "index.storage.stamp",
     ),
+    "tests/index/dataflow/buckets/test_segmented.py": ("index.dataflow.buckets.segment",),
     "tests/index/dataflow/test_flow.py": (
         "index.dataflow.claim",
         "index.dataflow.join",

@@ -1,4 +1,4 @@
-"""The job as a next release, to rehearse an upgrade: twice the slots' length and smaller chunks, from the same state."""
+"""The job as a next release, to rehearse an upgrade: slots of twice the length, smaller chunks and segments, the same state."""
 
 import runpy
 from functools import partial
@@ -10,7 +10,7 @@ JOB = Path(carried.__file__).with_name("job.py")
 
 if __name__ == "__main__":
     original = carried.dataflow_of
-    carried.dataflow_of = partial(original, slot_ms=100, chunk_entries=64)
+    carried.dataflow_of = partial(original, slot_ms=1_000, chunk_entries=64, segment_entries=1_024)
     try:
         # As a program, so that its functions travel by value. Tasks that import it at the same time block each other.
         runpy.run_path(str(JOB), run_name="__main__")

@@ -7,18 +7,19 @@ One exception keeps buckets small however often a page is copied: among document
 the first enters. They have the same matches, so a later one is unique only if the first is. Wherever a later one is near
 enough, the first is as near, and earlier. If entries may leave, RESOLVE knows which alike documents follow the first.
 
-With retention that holds for each epoch: once an epoch is over its documents have expired, those that followed among them. CLAIM
-drops them when it meets them, and those of short texts, which it may never meet again, by a list.
+With retention that holds for each epoch: once an epoch is over its documents have expired, those that followed among them.
 """
 
 import struct
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from index.dataflow.buckets import Buckets, Opened
-from index.dataflow.ledger import Ledger, floors_of, pack_floor, unpack_floor
+from index.dataflow.buckets.in_place import Buckets
+from index.dataflow.buckets.segmented import SegmentedBuckets
+from index.dataflow.ledger import floors_of
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
 from index.dataflow.rows import (
     ADDS,
@@ -42,11 +43,29 @@ from index.matching.simhash import probe_radii
 from index.storage.parameters import Parameters
 
 _KEY = struct.Struct("<QH")
-_PAGE = np.dtype([("page", "<u8")])
-_FLOOR = b"floor"
 
 PAIRS_AT_ONCE = 2**18
 """Pairs compared at once: bounds their memory."""
+
+
+class _Opened(Protocol):
+    """Pages as read: their entries in insertion order, page after page, and each page's number of them."""
+
+    @property
+    def entries(self) -> Rows: ...
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]: ...
+
+    def add(self, task: Task, places: npt.NDArray[np.intp], entries: Rows) -> None: ...
+
+
+class _Buckets(Protocol):
+    """One key's entries under pages. Its methods are those of `Buckets`."""
+
+    def read(self, task: Task, pages: npt.NDArray[np.uint64]) -> _Opened: ...
+
+    def expire(self, task: Task, floor: int) -> None: ...
 
 
 class Claim:
@@ -58,12 +77,13 @@ class Claim:
         layout: Layout,
         shards: int,
         chunk_entries: int,
+        segment_entries: int,
         retained: Retained | None = None,
     ):
         """See `Dataflow`."""
-        self._retained, self._exact = retained, Ledger(b"exact", _PAGE)
         self._parameters, self._layout, self._shards = parameters, layout, shards
-        self._buckets = Buckets(layout.entry, chunk_entries)
+        self._retained, self._chunk_entries, self._segment_entries = retained, chunk_entries, segment_entries
+        self._buckets: dict[int, _Buckets] = {}
         self._met = PAIR if layout.recalls else layout.hit
         if parameters.banding is None:
             self._radii = np.array(probe_radii(parameters.blocks, parameters.distance_max))
@@ -78,11 +98,12 @@ class Claim:
             # Messages of ORDER and FRAME have parts of batches.
             claims = np.take(claims, np.lexsort((claims["low"], claims["high"])))
         rejects, near = [np.empty(0, PAIR)], [np.empty(0, self._met)]
-        for pages, rows, others in self._meet(task, claims):
+        buckets = self._buckets_of(task, messages[0].key)
+        for pages, rows, others in self._meet(task, buckets, claims):
             exact, places = pages >= EXACT_PAGES, np.flatnonzero(pages < EXACT_PAGES)
             # An entry that may leave is no original for good: RESOLVE decides short texts too.
             equals = near if self._layout.leaves else rejects
-            equals.append(_equal(rows[exact], others[exact], 0, 0))
+            equals.append(_equal(rows[exact], others[exact]))
             near.append(self._compared(pages[places], np.take(rows, places), np.take(others, places)))
         yield from self._by_original(np.concatenate(rejects), Stage.NAME, Kind.REJECTS, slot)
         pairs = np.concatenate(near)
@@ -91,37 +112,24 @@ class Claim:
         elif len(pairs):
             yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, pairs.tobytes())
         for floor in floors_of(messages):
-            # A log repeats floors after a crash.
-            if floor > self._floor(task):
-                task.put_all({_FLOOR: pack_floor(floor)})
-            for noted in self._exact.over(task, floor):
-                self._opened(task, np.unique(noted["page"]))
+            buckets.expire(task, floor)
 
-    def _opened(self, task: Task, pages: npt.NDArray[np.uint64]) -> Opened:
-        """Read distinct pages, without entries from past epochs."""
-        opened = self._buckets.read(task, pages)
-        if self._retained is None:
-            return opened
-        kept = self._retained.epochs(opened.entries["high"]) >= self._floor(task)
-        return opened if kept.all() else self._buckets.keep(task, opened, kept)
-
-    def _floor(self, task: Task) -> int:
-        content = task.get(_FLOOR)
-        return 0 if content is None else unpack_floor(content)
-
-    def _note_exact(self, task: Task, leaders: Rows, pages: npt.NDArray[np.uint64]) -> None:
-        """Note the pages of short texts that enter, by epoch."""
-        if self._retained is not None:
-            exact = pages >= EXACT_PAGES
-            for epoch, places in by_group(self._retained.epochs(leaders["high"][exact])):
-                self._exact.note(task, epoch, pages[exact][places].view(_PAGE))
+    def _buckets_of(self, task: Task, key: int) -> _Buckets:
+        """The key's buckets."""
+        if key not in self._buckets:
+            self._buckets[key] = (
+                Buckets(self._layout.entry, self._chunk_entries, self._retained)
+                if self._parameters.banding is None
+                else SegmentedBuckets(task, self._layout.entry, self._segment_entries, self._retained)
+            )
+        return self._buckets[key]
 
     def _by_original(self, pairs: Rows, stage: Stage, kind: Kind, slot: int) -> Iterator[Message]:
         shards = shard_of_batches(pairs["earlier_high"], self._shards)
         for shard, content in packed_by_group(pairs, shards):
             yield Message(stage, shard, slot, kind, content)
 
-    def _meet(self, task: Task, claims: Rows) -> Iterator[tuple[npt.NDArray[np.int64], Rows, Rows]]:
+    def _meet(self, task: Task, buckets: _Buckets, claims: Rows) -> Iterator[tuple[npt.NDArray[np.int64], Rows, Rows]]:
         """Pairs of a claim and an earlier entry or claim in its page, in portions: pages int64 [m], claims and entries [m].
 
         claims  in order of documents
@@ -132,7 +140,7 @@ class Claim:
         firsts = run_begins(claims["page"])
         pages, sizes = claims["page"][firsts], np.diff(firsts, append=len(claims))
         claim_pages = np.repeat(np.arange(len(pages)), sizes)
-        opened = self._opened(task, pages)
+        opened = buckets.read(task, pages)
         stored, counts = opened.entries, opened.counts
         entry_pages = np.repeat(np.arange(len(pages)), counts)
         leading = _leading(claims, claim_pages, stored, entry_pages, self._retained)
@@ -150,13 +158,12 @@ class Claim:
         for some, rows, others in _runs(begins[claim_pages], lengths):
             asking = some[rows]
             yield pages[claim_pages[asking]].astype(np.int64), np.take(claims, asking), np.take(residents, others)
-        self._buckets.add(task, opened, claim_pages[leading], leaders)
-        self._note_exact(task, leaders, pages[claim_pages[leading]])
+        opened.add(task, claim_pages[leading], leaders)
 
     def _compared(self, pages: npt.NDArray[np.int64], claims: Rows, others: Rows) -> Rows:
         parameters = self._parameters
         if parameters.banding is not None:
-            return _equal(claims, others, NO_DISTANCE, self._layout.alike_bits)
+            return _pairs(claims, others, NO_DISTANCE)
         distances = hamming(claims["words"], others["words"])
         near = np.flatnonzero(distances <= parameters.distance_max)
         claims, others, distances = claims[near], others[near], distances[near]
@@ -206,10 +213,10 @@ def _runs(
         yield rows, repeated, begins[rows][repeated] + within
 
 
-def _equal(claims: Rows, others: Rows, distance: int, ignored_bits: int) -> Rows:
-    """Pairs of equal words, but for their lowest bits."""
-    equal = ((claims["words"] ^ others["words"]) >> np.uint64(ignored_bits) == 0).all(axis=1)
-    return _pairs(claims[equal], others[equal], distance)
+def _equal(claims: Rows, others: Rows) -> Rows:
+    """Pairs of equal words."""
+    equal = (claims["words"] == others["words"]).all(axis=1)
+    return _pairs(claims[equal], others[equal], 0)
 
 
 def _pairs(claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int, kind: np.dtype[np.void] = PAIR) -> Rows:

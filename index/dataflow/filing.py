@@ -35,9 +35,9 @@ class _Shape(MinhashShape):
 class Filing:
     """Messages that file documents."""
 
-    def __init__(self, parameters: Parameters, layout: Layout, shards: int, band_bits: int):
+    def __init__(self, parameters: Parameters, layout: Layout, shards: int):
         """See `Dataflow`."""
-        self._parameters, self._layout, self._shards, self._band_bits = parameters, layout, shards, band_bits
+        self._parameters, self._layout, self._shards = parameters, layout, shards
         # RECALL keeps whole batches on arrival, and parts of them once all have come.
         kept = Kind.SIGNATURES if parameters.frames is None else Kind.PARTS
         self._kinds: Mapping[Stage, Kind] = (
@@ -84,10 +84,9 @@ class Filing:
             shape = _Shape(parameters.stored_words, parameters.blocks, parameters.banding)
             hashes = shape.hashes(fingerprints) >> np.uint64(64 - HASH_BITS)
             bands = np.arange(parameters.blocks, dtype=np.uint64) << np.uint64(PAGE_BITS)
-            pages = bands | (hashes >> np.uint64(HASH_BITS - self._band_bits))
-            # The page has the hash's highest bits: the digest takes their room.
-            digests = _digests(wholes)[:, None] >> np.uint64(64 - self._layout.alike_bits)
-            words = (hashes << np.uint64(self._layout.alike_bits) | digests)[:, :, None]
+            pages = bands | hashes
+            # The page has the whole hash.
+            words = np.broadcast_to(_digests(wholes)[:, None, None], (*hashes.shape, 1))
             uses = np.full(hashes.shape, ADDS | ASKS, np.uint8)
         else:
             keys = probe_keys(fingerprints, parameters.distance_max).astype(np.uint64)
@@ -108,7 +107,7 @@ class Filing:
         claims, digests = np.zeros(len(exact), self._layout.claim), _digests(exact["whole"])
         claims["high"], claims["low"], claims["use"] = exact["high"], exact["low"], ADDS | ASKS
         claims["words"] = exact["whole"]["fingerprint"][:, : claims["words"].shape[1]]
-        if self._layout.alike_bits:
+        if self._parameters.banding is not None:
             claims["words"] = digests[:, None]
         claims["alike"], claims["page"] = digests[:, None], EXACT_PAGES | digests >> np.uint64(2)
         return claims

@@ -15,11 +15,11 @@ from index.dataflow.resolve import Resolve
 from index.dataflow.rows import Layout, Retained
 from index.dataflow.verify import Verify
 from index.dataflow.versions import Versions
-from index.matching.minhash import DISTANCE_UNITS, HASH_BITS
+from index.matching.minhash import DISTANCE_UNITS
 from index.session import Longer
 from index.storage.parameters import Parameters
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 """Version of the state and all messages."""
 
 
@@ -27,36 +27,36 @@ FORMAT_VERSION = 6
 class Dataflow:
     """Decisions as a flow.
 
-    parameters     the equivalent index's
-    longer         the equivalent index's, but it does not change while the state lives
-    shards         keys for CLAIM, RECALL, VERIFY and NAME, spread over the tasks; always more than tasks
-    slot_ms        a decision slot's length: longer ones are cheaper, and delay verdicts
-    band_bits      MinHash: hash bits that name a band's bucket, 1 to 40: about log2 of the expected documents
-    chunk_entries  most bucket entries rewritten by an insertion
-    incomplete     whether a partition may begin without a state at later documents than its first
-    retained       how long entries count, and the epochs by which the state forgets. It does not change while the state lives
-    updates        whether pages crawled again are updates, as with the equivalent index's `Recrawl("update")`
+    parameters       the equivalent index's
+    longer           the equivalent index's, but it does not change while the state lives
+    shards           keys for CLAIM, RECALL, VERIFY and NAME, spread over the tasks; always more than tasks
+    slot_ms          a decision slot's length: longer ones are cheaper, and delay verdicts
+    chunk_entries    SimHash: most entries of a bucket rewritten by an insertion
+    segment_entries  MinHash: entries of a key in memory, until they become a segment
+    incomplete       whether a partition may begin without a state at later documents than its first
+    retained         how long entries count, and the epochs by which the state forgets. It does not change while the state lives
+    updates          whether pages crawled again are updates, as with the equivalent index's `Recrawl("update")`
     """
 
     parameters: Parameters
     shards: int = 64
     slot_ms: int = 500
-    band_bits: int = 20
     chunk_entries: int = 256
+    segment_entries: int = 8_192
     longer: Longer | None = None
     updates: bool = False
     incomplete: bool = False
     retained: Retained | None = None
 
     def __post_init__(self) -> None:
-        if min(self.shards, self.slot_ms, self.chunk_entries) < 1 or not 1 <= self.band_bits <= HASH_BITS:
-            raise ValueError(f"shards, slot_ms and chunk_entries are at least 1, and band_bits 1 to {HASH_BITS}")
+        if min(self.shards, self.slot_ms, self.chunk_entries, self.segment_entries) < 1:
+            raise ValueError("shards, slot_ms, chunk_entries and segment_entries are at least 1")
 
     @property
     def stamp(self) -> Mapping[str, str]:
-        """Everything that must not change while the state lives, by name. Chunks may, and slots may grow to a multiple.
+        """Everything that must not change while the state lives, by name. Chunks and segments may.
 
-        Shorter slots would decide new documents before waiting ones.
+        Slots may grow to a multiple. Shorter slots would decide new documents before waiting ones.
         """
         longer = "none" if self.longer is None else str(self.longer.ten_thousandths)
         # Without a limit nothing is added, so that older state goes on.
@@ -65,7 +65,6 @@ class Dataflow:
         own: dict[str, object] = {
             "format": FORMAT_VERSION,
             "shards": self.shards,
-            "band_bits": self.band_bits,
             "longer": longer,
         }
         if self.updates:
@@ -111,7 +110,9 @@ class Dataflow:
         framing = {} if parameters.frames is None else {Stage.FRAME: Frame(parameters, layout, self._filing(layout))}
         operators: dict[Stage, Operator] = {
             **framing,
-            Stage.CLAIM: Claim(parameters, layout, self.shards, self.chunk_entries, self.retained),
+            Stage.CLAIM: Claim(
+                parameters, layout, self.shards, self.chunk_entries, self.segment_entries, self.retained
+            ),
             Stage.VERSIONS: Versions(self.shards, self.retained),
             Stage.RECALL: Recall(layout, self.shards, self.retained),
             Stage.VERIFY: Verify(parameters, layout),
@@ -123,7 +124,7 @@ class Dataflow:
 
     @property
     def _layout(self) -> Layout:
-        return Layout.of(self.parameters, self.longer, leaves=self.leaves, band_bits=self.band_bits)
+        return Layout.of(self.parameters, self.longer, leaves=self.leaves)
 
     def _filing(self, layout: Layout) -> Filing:
-        return Filing(self.parameters, layout, self.shards, self.band_bits)
+        return Filing(self.parameters, layout, self.shards)

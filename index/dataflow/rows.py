@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from index.matching.minhash import HASH_BITS, mixed
+from index.matching.minhash import mixed
 from index.session import Longer, Retention
 from index.storage.parameters import Parameters
 
@@ -92,12 +92,10 @@ class Layout:
 
     leaves      whether entries may leave, so that documents have tags: by updates or retention
     recalls     whether RECALL and VERIFY are in use
-    alike_bits  MinHash: lowest bits in `words` that are no part of a band's hash, but of a digest of `whole`
     """
 
     leaves: bool
     recalls: bool
-    alike_bits: int
     whole: np.dtype[np.void]
     claim: np.dtype[np.void]
     entry: np.dtype[np.void]
@@ -109,12 +107,10 @@ class Layout:
     settled: np.dtype[np.void]
 
     @classmethod
-    def of(
-        cls, parameters: Parameters, longer: Longer | None, *, leaves: bool = False, band_bits: int = HASH_BITS
-    ) -> "Layout":
+    def of(cls, parameters: Parameters, longer: Longer | None, *, leaves: bool = False) -> "Layout":
         """Records of a flow with these settings.
 
-        A MinHash claim holds the band's hash as far as its page leaves it open, and a digest for all that is compared. A SimHash
+        A MinHash claim's page is the band's whole hash, and `words` a digest for all that is compared. A SimHash
         claim holds the whole fingerprint. If that leaves open whether two documents are alike in everything compared, `alike`
         holds a digest for it all. An EXACT document has one page for its fingerprint, and in `words` as much as fits.
         """
@@ -131,7 +127,6 @@ class Layout:
         return cls(
             leaves=leaves,
             recalls=recalls,
-            alike_bits=64 - HASH_BITS + band_bits if is_banded else 0,
             whole=whole,
             claim=np.dtype([*asked, *filed]),
             entry=np.dtype([*KEY_FIELDS, *filed]),

@@ -49,9 +49,6 @@ SENDERS = {
 SHARDS = 64
 """More shards have no measurable cost; fewer than tasks leave tasks idle."""
 
-BAND_BITS = 20
-"""For some millions of documents to a billion."""
-
 DECIDER = "flink"
 """Decider named in verdicts."""
 
@@ -173,17 +170,16 @@ def build(
     partitions: int,
     *,
     shards: int = SHARDS,
-    band_bits: int = BAND_BITS,
     seeding: bool = False,
     incomplete: bool = False,
     epoch_minutes: float | None = None,
 ) -> None:
     """Wire the job into an environment.
 
-    partitions                     count in both topics
-    shards, band_bits, incomplete  see `Dataflow`
-    epoch_minutes                  see `dataflow_of`
-    seeding                        only take in an index's entries, for a later job
+    partitions          count in both topics
+    shards, incomplete  see `Dataflow`
+    epoch_minutes       see `dataflow_of`
+    seeding             only take in an index's entries, for a later job
     """
     flow = dataflow_of(
         settings,
@@ -191,7 +187,6 @@ def build(
         incomplete=incomplete,
         epoch_minutes=epoch_minutes,
         shards=shards,
-        band_bits=band_bits,
     )
     keys = partition_keys(partitions)
     topic, uid = (seed_topic(settings), "seeds") if seeding else (settings.topics.fingerprints, "source")
@@ -303,12 +298,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="keys of the state; never fewer than tasks, since they cannot change (default: %(default)s)",
     )
     parser.add_argument(
-        "--band-bits",
-        type=int,
-        default=BAND_BITS,
-        help="MinHash: about log2 of the expected documents; it cannot change (default: %(default)s)",
-    )
-    parser.add_argument(
         "--epoch-minutes",
         type=float,
         help="with retention: the state forgets by runs of this much of the log's time. It cannot change (default: an eighth of "
@@ -322,7 +311,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         settings,
         partitions_between(settings),
         shards=options.shards,
-        band_bits=options.band_bits,
         seeding=options.seed,
         incomplete=options.incomplete,
         epoch_minutes=options.epoch_minutes,

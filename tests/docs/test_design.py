@@ -21,7 +21,7 @@ from tests.support.parts_world import PartsWorld, values
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 
-FOLDERS_MAX = 50
+FOLDERS_MAX = 51
 ROWS_MAX = 26
 
 

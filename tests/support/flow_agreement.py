@@ -131,7 +131,8 @@ def assert_crawl_same(parameters: Parameters, data: st.DataObject, *, scoped: bo
         rows = [row._replace(id=row.id.replace(" ", f" in {row.offset % 3}/", 1)) for row in rows]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("index.dataflow.resolve.ROWS_AT_ONCE", data.draw(st.sampled_from([1, 7, 4_096])))
-        assert_same(parameters, rows, data, chunk_entries=data.draw(st.sampled_from([1, 3, 256])), **sizes)
+        few = data.draw(st.sampled_from([1, 3, 256]), label="entries of a chunk or segment")
+        assert_same(parameters, rows, data, chunk_entries=few, segment_entries=few, **sizes)
 
 
 def in_turn(*given: Row | tuple[Row, ...] | str, time_ms: int = 10) -> list[Answer]:

@@ -12,7 +12,7 @@ from tests.support.examples import examples
 from tests.support.framed_sites import PARAMETERS
 
 LAYOUT = Layout.of(PARAMETERS, None)
-FILING = Filing(PARAMETERS, LAYOUT, shards=3, band_bits=20)
+FILING = Filing(PARAMETERS, LAYOUT, shards=3)
 
 
 def signatures_of(seed: int, count: int) -> np.ndarray:
@@ -33,15 +33,12 @@ def test_documents_are_filed_under_the_bands_of_the_index(seed: int, count: int)
     messages = [each for each in FILING.filed(signatures, 100) if each.stage is Stage.CLAIM]
     claims = np.sort(rows_of((each.content for each in messages), LAYOUT.claim), order=["low", "page"])
     hashes = shape_of(PARAMETERS).hashes(signatures["whole"]["fingerprint"]) >> np.uint64(24)
-    # Page and word have the whole hash, and the word's rest is the same in all bands.
-    left = np.uint64(LAYOUT.alike_bits)
-    assert (claims["words"] >> left).reshape(hashes.shape).tolist() == (hashes << left >> left).tolist()
-    digests = (claims["words"] & np.uint64(2**LAYOUT.alike_bits - 1)).reshape(hashes.shape)
+    digests = claims["words"].reshape(hashes.shape)
     assert (digests == digests[:, :1]).all()
     bands = np.broadcast_to(np.arange(hashes.shape[1]), hashes.shape)
     assert (claims["page"] >> np.uint64(40)).reshape(hashes.shape).tolist() == bands.tolist()
-    beginnings = claims["page"].reshape(hashes.shape) & np.uint64(2**40 - 1)
-    assert beginnings.tolist() == (hashes >> np.uint64(20)).tolist()
+    values = claims["page"].reshape(hashes.shape) & np.uint64(2**40 - 1)
+    assert values.tolist() == hashes.tolist()
 
 
 @pytest.mark.parametrize("seeded", [False, True])
@@ -53,5 +50,5 @@ def test_signatures_go_where_candidates_are_compared_and_those_of_seeds_only_whe
 
 def test_simhash_alone_sends_claims_and_nothing_else() -> None:
     layout = Layout.of(Parameters(), None)
-    filed = Filing(Parameters(), layout, shards=3, band_bits=20).filed(np.zeros(2, layout.signature), 100)
+    filed = Filing(Parameters(), layout, shards=3).filed(np.zeros(2, layout.signature), 100)
     assert {each.stage for each in filed} == {Stage.CLAIM}

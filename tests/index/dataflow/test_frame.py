@@ -26,7 +26,7 @@ def pages_of(hosts: Sequence[int], seed: int = 1) -> np.ndarray:
 
 def frames_of(task: KeyState, *parts: np.ndarray) -> list[list[int]]:
     """Frames that FRAME gives pages of one slot, which come in these messages, by their order."""
-    operator = Frame(PARAMETERS, LAYOUT, Filing(PARAMETERS, LAYOUT, shards=3, band_bits=20))
+    operator = Frame(PARAMETERS, LAYOUT, Filing(PARAMETERS, LAYOUT, shards=3))
     messages = [Message(Stage.FRAME, 0, 100, Kind.PAGES, part.tobytes()) for part in parts]
     filed = list(operator.complete(task, 100, messages))
     kept = rows_of((each.content for each in filed if each.stage is Stage.RECALL), LAYOUT.signature)

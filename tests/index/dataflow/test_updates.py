@@ -40,7 +40,7 @@ def test_pages_in_templates_are_decided_as_in_one_index_when_they_are_crawled_ag
     with crawl_of_hosts(data) as (parameters, rows):
         generator = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed of ids"))
         rows = again(rows, generator, pages=data.draw(st.sampled_from([3, 20, 80]), label="pages"))
-        assert_same(parameters, rows, data, updates=True, band_bits=data.draw(st.sampled_from([1, 8, 20, 40])))
+        assert_same(parameters, rows, data, updates=True, segment_entries=data.draw(st.sampled_from([1, 3, 256])))
 
 
 def decided(parameters: Parameters, rows: list[Row], seed: int = 1) -> list[Answer]:

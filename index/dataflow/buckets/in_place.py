@@ -1,4 +1,7 @@
-"""Buckets of CLAIM in the state: entries by page, in chunks, so that an insertion rewrites little."""
+"""Buckets of blocks in the state: entries by page, in chunks, so that an insertion rewrites little. A block has many.
+
+With retention a bucket drops what has expired when it is read, and buckets of short texts, which may never be, by a list.
+"""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -8,14 +11,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index.dataflow.ledger import Ledger, pack_floor, unpack_floor
 from index.dataflow.message import Task
-from index.dataflow.rows import Rows, run_begins
+from index.dataflow.rows import EXACT_PAGES, Retained, Rows, by_group, run_begins
 
 _SHORT_BYTES = 6
 """Bytes that hold the number of a band or block and the value to look up there."""
 
 _FULL = struct.Struct("<I")
 _CHUNK = struct.Struct("<8sI")
+_PAGE = np.dtype([("page", "<u8")])
+_FLOOR = b"floor"
 
 
 class Buckets:
@@ -25,11 +31,27 @@ class Buckets:
     entries expire.
     """
 
-    def __init__(self, entry: np.dtype[np.void], chunk_entries: int):
+    def __init__(self, entry: np.dtype[np.void], chunk_entries: int, retained: Retained | None = None):
         self._entry, self._chunk_entries = entry, chunk_entries
+        self._retained, self._exact = retained, Ledger(b"exact", _PAGE)
 
     def read(self, task: Task, pages: npt.NDArray[np.uint64]) -> "Opened":
-        """Read distinct pages, uint64 [pages]."""
+        """Read distinct pages, uint64 [pages], and drop entries from past epochs."""
+        opened = self._opened(task, pages)
+        if self._retained is None:
+            return opened
+        kept = self._retained.epochs(opened.entries["high"]) >= _floor(task)
+        return opened if kept.all() else self._keep(task, opened, kept)
+
+    def expire(self, task: Task, floor: int) -> None:
+        """Forget the epochs before `floor`."""
+        # A log repeats floors after a crash.
+        if floor > _floor(task):
+            task.put_all({_FLOOR: pack_floor(floor)})
+        for noted in self._exact.over(task, floor):
+            self.read(task, np.unique(noted["page"]))
+
+    def _opened(self, task: Task, pages: npt.NDArray[np.uint64]) -> "Opened":
         names = _names(pages)
         heads = [task.get(name) or b"" for name in names]
         contents, full = heads.copy(), np.zeros(len(pages), np.int64)
@@ -38,10 +60,10 @@ class Buckets:
             heads[place], (full[place],) = heads[place][: -_FULL.size], _FULL.unpack(heads[place][-_FULL.size :])
             contents[place] = b"".join([*_chunks(task, names[place], int(full[place])), heads[place]])
         entries = np.frombuffer(b"".join(contents), self._entry)
-        return Opened(entries, counts + full * self._chunk_entries, names, heads, full)
+        return Opened(entries, counts + full * self._chunk_entries, pages, names, heads, full, self)
 
     def add(self, task: Task, opened: "Opened", places: npt.NDArray[np.intp], entries: Rows) -> None:
-        """Append entries to opened pages; places: intp [n], ascending, their pages among the opened ones."""
+        """See `Opened.add`."""
         added, begins = entries.view(f"V{entries.itemsize}").tolist(), run_begins(places)
         at, bounds = places[begins], pairwise([*begins.tolist(), len(places)])
         parts = [added[begin] if end - begin == 1 else b"".join(added[begin:end]) for begin, end in bounds]
@@ -53,8 +75,16 @@ class Buckets:
         for place in at[(full > 0) | (counts >= self._chunk_entries)].tolist():
             contents |= self._chunked(opened.names[place], int(opened.full[place]), contents[opened.names[place]])
         task.put_all(contents)
+        self._note_exact(task, opened.pages[places], entries)
 
-    def keep(self, task: Task, opened: "Opened", kept: npt.NDArray[np.bool_]) -> "Opened":
+    def _note_exact(self, task: Task, pages: npt.NDArray[np.uint64], entries: Rows) -> None:
+        """Note the pages of short texts that enter, by epoch."""
+        if self._retained is not None:
+            exact = pages >= EXACT_PAGES
+            for epoch, places in by_group(self._retained.epochs(entries["high"][exact])):
+                self._exact.note(task, epoch, pages[exact][places].view(_PAGE))
+
+    def _keep(self, task: Task, opened: "Opened", kept: npt.NDArray[np.bool_]) -> "Opened":
         """Keep some entries on opened pages, bool [entries]; returns the pages as they are then."""
         pages = np.repeat(np.arange(len(opened.names)), opened.counts)
         counts = np.bincount(pages[kept], minlength=len(opened.names))
@@ -73,7 +103,7 @@ class Buckets:
                 contents |= chunks
         task.remove_all(removed)
         task.put_all(contents)
-        return Opened(entries, counts, opened.names, heads, full)
+        return Opened(entries, counts, opened.pages, opened.names, heads, full, self)
 
     def _chunked(self, name: bytes, full: int, content: bytes) -> dict[bytes, bytes]:
         """A page after `full` chunks: new full chunks, and the open one."""
@@ -81,6 +111,11 @@ class Buckets:
         new = range(len(content) // size)
         chunks = {_CHUNK.pack(name, full + chunk): content[chunk * size : (chunk + 1) * size] for chunk in new}
         return {**chunks, name: content[len(new) * size :] + _FULL.pack(full + len(new))}
+
+
+def _floor(task: Task) -> int:
+    content = task.get(_FLOOR)
+    return 0 if content is None else unpack_floor(content)
 
 
 def _names(pages: npt.NDArray[np.uint64]) -> list[bytes]:
@@ -105,6 +140,7 @@ class Opened(NamedTuple):
 
     entries  in insertion order, page after page
     counts   int64 [pages], each page's entries
+    pages    uint64 [pages]
     names    of the pages in the state
     heads    each page's open chunk
     full     int64 [pages], each page's number of full chunks
@@ -112,6 +148,12 @@ class Opened(NamedTuple):
 
     entries: Rows
     counts: npt.NDArray[np.int64]
+    pages: npt.NDArray[np.uint64]
     names: Sequence[bytes]
     heads: Sequence[bytes]
     full: npt.NDArray[np.int64]
+    buckets: Buckets
+
+    def add(self, task: Task, places: npt.NDArray[np.intp], entries: Rows) -> None:
+        """Append entries to these pages; places: intp [n], ascending."""
+        self.buckets.add(task, self, places, entries)

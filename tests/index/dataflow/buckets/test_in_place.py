@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from index.dataflow.buckets import Buckets
+from index.dataflow.buckets.in_place import Buckets
+from index.dataflow.rows import PARTITION_BITS, Retained
+from index.session import Retention
 from tests.support.dataflow import KeyState
 
 ENTRY = np.dtype([("high", "<u8"), ("low", "<u8")])
@@ -11,6 +13,11 @@ def entries(*numbers: int) -> np.ndarray:
     rows = np.zeros(len(numbers), ENTRY)
     rows["high"] = numbers
     return rows
+
+
+def at(number: int, epoch: int) -> int:
+    """High key of a document with this number in an epoch of one millisecond."""
+    return epoch << PARTITION_BITS | number
 
 
 def add(buckets: Buckets, task: KeyState, pages: list[int], *numbers: list[int]) -> None:
@@ -53,17 +60,18 @@ def test_a_chunk_that_the_state_has_lost_is_noticed_and_not_left_out() -> None:
 
 
 @pytest.mark.parametrize("chunk_entries", [1, 2, 3, 100])
-@pytest.mark.parametrize("kept", [[], [2, 5], [1, 2, 4, 5, 6], [1, 2, 3, 4, 5, 6]])
-def test_entries_that_are_not_kept_leave_the_state_and_later_ones_come_behind_the_others(
-    chunk_entries: int, kept: list[int]
+@pytest.mark.parametrize("old", [[], [2, 5], [1], [1, 2, 3, 4, 5, 6]])
+def test_expired_entries_leave_the_state_and_later_ones_come_behind_the_others(
+    chunk_entries: int, old: list[int]
 ) -> None:
-    task, buckets = KeyState({}), Buckets(ENTRY, chunk_entries)
-    add(buckets, task, [7, 9], [1, 2, 3, 4, 5, 6], [8])
-    opened = buckets.read(task, np.array([7], np.uint64))
-    left = buckets.keep(task, opened, np.isin(opened.entries["high"], kept))
-    assert left.entries["high"].tolist() == kept
-    buckets.add(task, left, np.zeros(2, np.int64), entries(10, 11))
+    task, buckets = KeyState({}), Buckets(ENTRY, chunk_entries, Retained(Retention(100), 1))
+    kept = [number for number in range(1, 7) if number not in old]
+    add(buckets, task, [7, 9], [at(number, 0 if number in old else 9) for number in range(1, 7)], [at(8, 9)])
+    buckets.expire(task, 9)
+    left = buckets.read(task, np.array([7], np.uint64))
+    assert (left.entries["high"] & 0xFFFF).tolist() == kept
+    left.add(task, np.zeros(2, np.int64), entries(at(10, 9), at(11, 9)))
     found = buckets.read(task, np.array([7, 9], np.uint64))
-    assert found.entries["high"].tolist() == [*kept, 10, 11, 8]
+    assert (found.entries["high"] & 0xFFFF).tolist() == [*kept, 10, 11, 8]
     # No chunk is left over: all else is names, and the number of full chunks.
     assert sum(len(content) // ENTRY.itemsize for content in task.content.values()) == len(kept) + 3
