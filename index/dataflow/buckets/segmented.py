@@ -17,13 +17,13 @@ from index.dataflow.message import Task
 from index.dataflow.rows import Retained, Rows
 
 GROWTH = 4
-"""Segments of a level that become one of the next. With fewer an entry is written more often, with more it is sought in more."""
+"""As many segments become one on the next level. With fewer an entry is written more often, with more it is sought in more."""
 
 MERGED_ENTRIES_MAX = 2**20
-"""Entries of the largest merge: bounds its memory, and how long the flow waits for it."""
+"""Entries in the largest merge: bounds its memory, and how long the flow waits for it."""
 
 LOG_VALUES_MAX = 64
-"""Values of the log, until they become one: a start reads them all."""
+"""Values in the log, until they become one: a start reads them all."""
 
 _LOG = struct.Struct("<cI")
 _LIST, _FLOOR = b"segments", b"floor"
