@@ -32,6 +32,7 @@ from index.dataflow.rows import (
     Rows,
     by_group,
     packed_by_group,
+    places_in_runs,
     rows_of,
     run_begins,
     shard_of_batches,
@@ -209,8 +210,7 @@ def _runs(
         rows = asking[some]
         row_lengths = lengths[rows]
         repeated = np.repeat(np.arange(len(rows)), row_lengths)
-        within = np.arange(len(repeated)) - np.repeat(np.cumsum(row_lengths) - row_lengths, row_lengths)
-        yield rows, repeated, begins[rows][repeated] + within
+        yield rows, repeated, places_in_runs(begins[rows], row_lengths)
 
 
 def _equal(claims: Rows, others: Rows) -> Rows:

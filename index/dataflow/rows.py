@@ -90,8 +90,8 @@ class Layout:
 
     `whole` is all that is compared between documents.
 
-    leaves      whether entries may leave, so that documents have tags: by updates or retention
-    recalls     whether RECALL and VERIFY are in use
+    leaves   whether entries may leave, so that documents have tags: by updates or retention
+    recalls  whether RECALL and VERIFY are in use
     """
 
     leaves: bool
@@ -193,6 +193,16 @@ def run_begins(*ascending: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     new = np.ones(len(ascending[0]), np.bool_)
     new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in ascending])
     return np.flatnonzero(new)
+
+
+def places_in_runs(begins: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Places in runs with these begins and lengths, run after run, int64 [sum of lengths].
+
+    >>> places_in_runs(np.array([5, 1]), np.array([2, 3]))
+    array([5, 6, 1, 2, 3])
+    """
+    places: npt.NDArray[np.int64] = np.arange(lengths.sum()) + np.repeat(begins - np.cumsum(lengths) + lengths, lengths)
+    return places
 
 
 def by_group(groups: npt.NDArray[Any]) -> Iterable[tuple[int, npt.NDArray[np.intp]]]:

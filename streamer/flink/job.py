@@ -47,7 +47,7 @@ SENDERS = {
 
 
 SHARDS = 64
-"""More shards have no measurable cost; fewer than tasks leave tasks idle."""
+"""Each takes CLAIM a step in every slot. Fewer than tasks leave tasks idle."""
 
 DECIDER = "flink"
 """Decider named in verdicts."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from index.dataflow.buckets.page_filter import filter_of, may_have
 from index.dataflow.message import Task
-from index.dataflow.rows import Rows
+from index.dataflow.rows import Rows, places_in_runs
 
 LEAF_ENTRIES = 64
 """Entries in a leaf, which a look-up reads whole. A program with another number reads the same state."""
@@ -65,8 +65,7 @@ class Segment(NamedTuple):
         # A page that begins a leaf may have entries in the one before.
         firsts = np.maximum(np.searchsorted(self.fences, asked) - 1, 0)
         counts = np.searchsorted(self.fences, asked, "right") - firsts
-        leaves = np.repeat(firsts, counts) + np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return self._read(task, np.unique(leaves).tolist(), kind)
+        return self._read(task, np.unique(places_in_runs(firsts, counts)).tolist(), kind)
 
     def remove(self, task: Task) -> None:
         """Remove the segment from the state."""

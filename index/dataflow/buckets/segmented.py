@@ -14,7 +14,7 @@ import numpy.typing as npt
 from index.dataflow.buckets.segment import Segment
 from index.dataflow.ledger import pack_floor, unpack_floor
 from index.dataflow.message import Task
-from index.dataflow.rows import Retained, Rows
+from index.dataflow.rows import Retained, Rows, places_in_runs
 
 GROWTH = 4
 """As many segments become one on the next level. With fewer an entry is written more often, with more it is sought in more."""
@@ -154,8 +154,7 @@ def _under(pages: npt.NDArray[np.uint64], filed: Rows) -> tuple[Rows, npt.NDArra
     own = np.ascontiguousarray(filed["page"])
     begins = np.searchsorted(own, pages)
     counts = np.searchsorted(own, pages, "right") - begins
-    at = np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-    return filed[at], np.repeat(np.arange(len(pages)), counts)
+    return filed[places_in_runs(begins, counts)], np.repeat(np.arange(len(pages)), counts)
 
 
 def _by_page(filed: Rows) -> Rows:
