@@ -230,7 +230,7 @@ def seeded(scheme: str, contents: Sequence[bytes]) -> None:
         settings, directory = load(None, chosen, {}), Path(name)
         parameters = parameters_for(settings, scheme_for(settings).stamp())
         longer = longer_of(settings.index)
-        decide_here(parameters, directory, contents[:cut], longer)
+        decide_here(parameters, directory, contents[:cut], longer=longer)
         with Index.open(directory, parameters, map_bytes_max=2**36, longer=longer) as index:
             begin = time.perf_counter()
             written = seed(settings, index, lambda _: None)

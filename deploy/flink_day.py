@@ -7,8 +7,8 @@ near-duplicates flow in all the time. After each step all that was written until
 verdicts are those of one index that reads the log in order. The index that goes on at the end learns frames from what it
 restores, so it may keep one in a thousand copies that the other drops. In the end `streamer verify` reads everything.
 
-The first day begins with an index that seeds the job. The second one begins on Flink, with updates, retention, documents to
-forget and to give back, and half as many documents.
+Pages come again, and entries leave by number. The first day begins with an index that seeds the job. The second one begins on
+Flink, with documents to forget and to give back, and half as many documents.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from kafka.errors import KafkaError
 
 from deploy.flink_flow import BROKEN, Flow, written
 from deploy.flink_outputs import Records, VerdictsByPosition, by_position, delivered, given_back, one_index, reading
-from deploy.flink_service import SplitService, Watch, split_service
+from deploy.flink_service import PARTITIONS, SplitService, Watch, split_service
 from deploy.local_flink import JOB, QUICK, LocalFlink, LocalFlinkError
 from deploy.local_kafka import LocalKafka, LocalKafkaError
 from deploy.planted_fingerprints import OneIndex, Verdicts
@@ -52,6 +52,12 @@ SEEDED_SHARES = 5
 SHARES = 40
 """A step ends after one of so many shares of the documents has followed it."""
 
+KEPT_SHARE = 0.5
+"""Entries that are kept, as a share of `--documents`, so that some leave while documents flow in."""
+
+REPEATED_SHARES = 4
+"""On the way back copies come from the last one of so many shares of all documents: their entries have not left."""
+
 KEPT_SHARE_MAX = 0.001
 """Most copies, as a share of what a restored index has decided, that it may keep by frames of its own."""
 
@@ -62,11 +68,8 @@ class DayFailed(Exception):
     """A step failed; the message names it, and the folder with the logs."""
 
 
-SEEDABLE = ("index.recrawl=duplicate",)
-"""A seed has no older versions of pages."""
-
 AGAIN_SHARE = 0.15
-"""On the second day: pages that came before, among all documents."""
+"""Pages that came before, among all documents."""
 
 GIVEN_BACK_SINCE = "20s"
 """On the second day the duplicates of such a time are given back."""
@@ -74,7 +77,7 @@ GIVEN_BACK_SINCE = "20s"
 FORGOTTEN_EVERY = 5
 """On the second day one of so many documents is forgotten, of those that came until then."""
 
-LEAVING = (
+SECOND = (
     "kafka.group=second",
     *(
         f"topics.{name}=second-{name}"
@@ -84,6 +87,7 @@ LEAVING = (
 """The second day's own topics, on the brokers of the first."""
 
 EPOCHS = ("--epoch-minutes", "0.2")
+"""The state forgets so often. What seeds it has a job's epochs too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,6 @@ class Day:
         self._verdicts, self._documents = verdicts, documents
         self._timeout_seconds = 240 + documents / 500
         self._tasks, self._seeds, self._job = 1, 0, ""
-        self._options: Sequence[str] = ()
         self._watch: Watch | None = None
         self._before: set[str] = set()
         self._by_flink: set[str] | None = None
@@ -222,9 +225,13 @@ class Day:
             raise ValueError("the job repeated no verdict: it replayed nothing")
 
     def _go_back(self) -> None:
-        # One host reads partitions in its own order, and copies have the same verdicts in any order.
+        # One host reads partitions in its own order. Copies of entries that stay have the same verdicts in any order.
         self._flow.wait_for(self._documents, self._timeout_seconds)
-        self._flow.repeat()
+        self._checked()
+        outputs = delivered(self._records.headers)
+        first = len(outputs) - len(outputs) // REPEATED_SHARES
+        uniques = {at for at, (verdict, _) in outputs.items() if verdict == "unique"}
+        self._flow.repeat(lambda number: number >= first and self._position_of(number) in uniques)
         self._checked()
         self._service.end("fingerprint")
         self._flink.wait(self._is_delivered, "delivery of all fingerprints", self._timeout_seconds)
@@ -233,6 +240,10 @@ class Day:
         self._by_flink = set(delivered(self._records.headers))
         self._service.begin("decide", "fingerprint")
         self._let_flow()
+
+    def _position_of(self, number: int) -> str:
+        """Position of a document by its number in the flow."""
+        return f"{self._service.settings.topics.input}/{number % PARTITIONS}/{number // PARTITIONS}"
 
     def _verify(self) -> None:
         command = self._service.command("decide", "verify", "--all", "--json")
@@ -252,7 +263,7 @@ class Day:
             )
         try:
             self._flink.wait(lambda: _ended(seeding, output) or "--seed now" in output.read_text(), "seed", 60)
-            job = self._flink.submit(*self._service.options, "--seed", parallelism=self._tasks)
+            job = self._flink.submit(*self._service.options, *EPOCHS, "--seed", parallelism=self._tasks)
             self._flink.wait(lambda: _ended(seeding, output), "end of `streamer index seed`", self._timeout_seconds)
         finally:
             seeding.kill()
@@ -260,7 +271,7 @@ class Day:
         self._submit(since=self._flink.stop_with_savepoint(job), seeded=True)
 
     def _submit(self, **how: Any) -> None:
-        self._job = self._flink.submit(*self._service.options, *self._options, parallelism=self._tasks, **how)
+        self._job = self._flink.submit(*self._service.options, *EPOCHS, parallelism=self._tasks, **how)
         self._watch = Watch(self._service, self._flink, self._job)
 
     def _let_flow(self) -> None:
@@ -302,7 +313,7 @@ class Day:
 
 
 class SecondDay(Day):
-    """A service that begins on Flink, with updates and retention."""
+    """A service that begins on Flink, and forgets and gives back."""
 
     def _plan(self) -> Sequence[tuple[str, Callable[[], None]]]:
         return (
@@ -315,7 +326,6 @@ class SecondDay(Day):
         )
 
     def _begin_on_flink(self) -> None:
-        self._options = EPOCHS
         self._one_index = self._stack.enter_context(
             one_index(self._service.settings, self._service.directory / "one-index")
         )
@@ -395,9 +405,10 @@ def run(directory: Path, documents: int) -> list[Step]:
         log.info("starting Flink: a JobManager and two TaskManagers ...")
         flink = stack.enter_context(LocalFlink(directory / "flink", settings=QUICK | CLUSTER))
         log.info("Flink's page: %s; logs in %s", flink.address, directory)
-        steps = _run_day(Day, directory / "service", kafka, flink, documents, SEEDABLE)
-        leaving = (*LEAVING, f"index.entries_max={documents // 10}")
-        return steps + _run_day(SecondDay, directory / "second", kafka, flink, documents // 2, leaving, AGAIN_SHARE)
+        first = (f"index.entries_max={int(documents * KEPT_SHARE)}",)
+        second = (*SECOND, f"index.entries_max={documents // 10}")
+        steps = _run_day(Day, directory / "service", kafka, flink, documents, first)
+        return steps + _run_day(SecondDay, directory / "second", kafka, flink, documents // 2, second)
 
 
 def _run_day(
@@ -407,14 +418,13 @@ def _run_day(
     flink: LocalFlink,
     documents: int,
     overrides: Sequence[str],
-    again_share: float = 0.0,
 ) -> list[Step]:
     with ExitStack() as stack:
         service = stack.enter_context(split_service(directory, kafka.bootstrap_servers, overrides))
         records = stack.enter_context(reading(service.settings))
         verdicts = stack.enter_context(Verdicts(kafka.bootstrap_servers, service.settings.topics.verdicts))
         rate = documents / FLOWING_SECONDS
-        flow = stack.enter_context(Flow(service.settings, rate, again_share=again_share))
+        flow = stack.enter_context(Flow(service.settings, rate, again_share=AGAIN_SHARE))
         steps = []
         for step in kind(stack, service, flink, flow, records, verdicts, documents).steps():
             log.info(

@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
 import numpy as np
@@ -60,8 +60,8 @@ def _words(random: np.random.Generator, count: int) -> list[str]:
 
 
 def copies(given: Sequence[bytes]) -> Iterator[bytes]:
-    """Endless copies under other ids, in the same order; without broken documents."""
-    whole = [orjson.loads(each) for each in given if each != BROKEN]
+    """Endless copies of whole documents under other ids, in the same order."""
+    whole = [orjson.loads(each) for each in given]
     for number in itertools.count():
         yield orjson.dumps(whole[number % len(whole)] | {"id": f"copy-{number}"})
 
@@ -94,10 +94,14 @@ class Flow:
                 self._producer.send(self._topic, document, partition=len(self.sent) % PARTITIONS)
                 self.sent.append(document)
 
-    def repeat(self) -> None:
-        """From now on send copies of what was sent. Returns when the broker has all of that."""
+    def repeat(self, is_chosen: Callable[[int], bool]) -> None:
+        """From now on send copies of chosen documents, by their number. Returns when the broker has all that was sent before.
+
+        Only of those that are their pages' last versions.
+        """
         with self._sending:
-            self._documents = copies(self.sent[:])
+            last = {orjson.loads(each)["id"]: number for number, each in enumerate(self.sent) if each != BROKEN}
+            self._documents = copies([self.sent[number] for number in sorted(last.values()) if is_chosen(number)])
             self._producer.flush()
 
     def wait_for(self, count: int, timeout_seconds: float) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
-from index import Entries, Index, Kind, Longer, Parameters, Position, Source
+from index import Entries, Index, Kind, Parameters, Position, Source
 from index.dataflow import Arrival, name_digests
 from streamer.flink.batches import arrival
 from streamer.parts.envelope import DOCUMENTS_MAX, Heading
@@ -382,11 +382,9 @@ def documents_in(contents: Sequence[bytes]) -> int:
     return sum(len(unpack_fingerprints(content, "made up").entries) for content in contents)
 
 
-def decide_here(
-    parameters: Parameters, directory: Path, contents: Sequence[bytes], longer: Longer | None = None
-) -> None:
-    """Admit batches in order to an index, created if missing; longer: as in `Index.open`."""
-    with Index.open(directory, parameters, map_bytes_max=2**36, longer=longer) as index:
+def decide_here(parameters: Parameters, directory: Path, contents: Sequence[bytes], **options: Any) -> None:
+    """Admit batches in order to an index, created if missing; options: as in `Index.open`."""
+    with Index.open(directory, parameters, map_bytes_max=2**36, **options) as index:
         for content in contents:
             batch = unpack_fingerprints(content, "made up")
             index.admit(batch.entries, {batch.entries.sources[0]: batch.heading.end})

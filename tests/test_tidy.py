@@ -21,7 +21,7 @@ FOLDER_MODULES_MAX = 18
 
 CODE_LINES_MAX = {
     "index": 910,
-    "index/dataflow": 2558,
+    "index/dataflow": 2740,
     "index/decide": 1434,
     "index/frames": 182,
     "index/kernels": 2089,
@@ -29,7 +29,7 @@ CODE_LINES_MAX = {
     "index/matching": 572,
     "index/storage": 2328,
     "index/stories": 311,
-    "index/tools": 1608,
+    "index/tools": 1645,
     "index/versions": 234,
     "streamer": 267,
     "streamer/ask": 830,
@@ -42,7 +42,7 @@ CODE_LINES_MAX = {
     "streamer/evaluation": 1257,
     "streamer/explain": 1246,
     "streamer/fingerprint": 1489,
-    "streamer/flink": 795,
+    "streamer/flink": 945,
     "streamer/give_back": 432,
     "streamer/index_admin": 706,
     "streamer/observe": 1164,
@@ -59,7 +59,7 @@ CODE_LINES_MAX = {
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
-OTHER_CODE_LINES_MAX = {"tests": 57_000, "bench": 7_720, "deploy": 4_160}
+OTHER_CODE_LINES_MAX = {"tests": 57_500, "bench": 7_720, "deploy": 4_160}
 """The same for what proves and measures the product: without a ceiling it grew by a third in three days."""
 
 ONLY_IMPORTERS = {
@@ -409,6 +409,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/index/dataflow/buckets/test_segmented.py": ("index.dataflow.buckets.segment",),
     "tests/index/dataflow/test_flow.py": (
         "index.dataflow.claim",
+        "index.dataflow.history",
         "index.dataflow.join",
         "index.dataflow.name",
         "index.dataflow.recall",

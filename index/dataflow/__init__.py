@@ -9,6 +9,8 @@ from index.dataflow.flow import Dataflow
 from index.dataflow.frame import samples_of
 from index.dataflow.message import (
     KEPT_AT_ONCE,
+    NO_NUMBER,
+    NOTE,
     Arrival,
     Decided,
     Floor,
@@ -17,13 +19,18 @@ from index.dataflow.message import (
     Message,
     Operator,
     Seeds,
+    SourceAge,
     Stage,
     Task,
 )
-from index.dataflow.rows import Retained, document_keys, name_digests
+from index.dataflow.rows import HISTORY, UNNAMED, Retained, document_keys, name_digests
 
 __all__ = [
+    "HISTORY",
     "KEPT_AT_ONCE",
+    "NOTE",
+    "NO_NUMBER",
+    "UNNAMED",
     "Arrival",
     "Dataflow",
     "Decided",
@@ -34,6 +41,7 @@ __all__ = [
     "Operator",
     "Retained",
     "Seeds",
+    "SourceAge",
     "Stage",
     "Task",
     "document_keys",

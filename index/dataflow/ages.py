@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.dataflow.message import Task
+from index.dataflow.message import SourceAge, Task
 from index.decide.retention import watermark_ms
 from index.storage.layout import Times
 
@@ -69,6 +69,13 @@ class Ages:
     def __init__(self, age_max_ms: int):
         """age_max_ms: as in `index.session.Retention`."""
         self._age_max_ms = age_max_ms
+
+    def begin(self, task: Task, age: SourceAge) -> None:
+        """Go on from what an index knows of the partition's source, which replaces an earlier one."""
+        values = {_note(number): _NOTE.pack(*note) for number, note in enumerate(age.notes.tolist())}
+        task.put_all(values)
+        stream = age.stream.encode("utf-8", "surrogatepass")
+        self._write(task, _State(age.watermark_ms, 0, len(values), age.begin, age.end, age.latest_ms, stream))
 
     def enter(self, task: Task, key: tuple[int, int], count: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """As `advance`, for documents that were given back: they expire by the partition's time, and do not move it.

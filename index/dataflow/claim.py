@@ -27,6 +27,7 @@ from index.dataflow.rows import (
     EXACT_PAGES,
     PAGE_BITS,
     PAIR,
+    STAYS,
     Layout,
     Retained,
     Rows,
@@ -186,7 +187,10 @@ def _leading(
     entry_pages: npt.NDArray[np.intp],
     retained: Retained | None,
 ) -> npt.NDArray[np.intp]:
-    """Claims that enter, ascending: without an alike entry or earlier claim in their page, and with retention in their epoch."""
+    """Claims that enter, ascending: without an alike entry or earlier claim in their page, and with retention in their epoch.
+
+    Those that stay enter whatever is alike.
+    """
     adding = np.flatnonzero(claims["use"] & ADDS)
     # Page and values in one number, as unlikely to collide as other digests of 64 bits.
     digests = np.concatenate([entry_pages, claim_pages[adding]]).astype(np.uint64)
@@ -196,6 +200,8 @@ def _leading(
     if retained is not None:
         highs = np.concatenate([stored["high"], claims["high"][adding]])
         digests = mixed(digests) ^ retained.epochs(highs).astype(np.uint64)
+    staying = np.flatnonzero(claims["use"][adding] & STAYS)
+    digests[len(stored) + staying] = mixed(digests[len(stored) + staying]) ^ staying.astype(np.uint64)
     _, first = np.unique(digests, return_index=True)
     return np.sort(adding[first[first >= len(stored)] - len(stored)])
 

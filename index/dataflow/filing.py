@@ -12,6 +12,7 @@ from index.dataflow.rows import (
     ASKS,
     EXACT_PAGES,
     PAGE_BITS,
+    STAYS,
     Layout,
     Rows,
     packed_by_group,
@@ -57,9 +58,12 @@ class Filing:
         return wholes
 
     def filed(
-        self, signatures: Rows, slot: int, exact: Rows | None = None, *, seeded: bool = False
+        self, signatures: Rows, slot: int, exact: Rows | None = None, *, seeded: npt.NDArray[np.bool_] | None = None
     ) -> Iterator[Message]:
-        """Messages for NEAR documents of a batch in order, as `Layout.signature`, and for EXACT ones; seeded: ask for nothing."""
+        """Messages for NEAR documents of a batch in order, as `Layout.signature`, and for EXACT ones.
+
+        seeded  bool [n], which rows are entries: the batch asks for nothing. None: it asks
+        """
         claims = [self._near_claims(signatures)] + ([] if exact is None else [self._exact_claims(exact)])
         if self._layout.leaves and exact is not None:
             signatures = np.concatenate([signatures, exact])
@@ -67,13 +71,14 @@ class Filing:
             signatures = np.take(signatures, np.argsort(signatures["low"], kind="stable"))
         shards = shard_of_batches(signatures["high"], self._shards)
         for stage, kind in self._kinds.items():
-            if not (seeded and stage is Stage.VERIFY):
+            if seeded is None or self._layout.leaves or stage is not Stage.VERIFY:
                 for shard, content in packed_by_group(signatures, shards):
                     yield Message(stage, shard, slot, kind, content)
         filed = np.concatenate(claims)
-        if seeded:
-            filed = filed[filed["use"] & ADDS != 0]
-            filed["use"] = ADDS
+        if seeded is not None:
+            filed = filed[(filed["use"] & ADDS != 0) & seeded[filed["low"]]]
+            # RESOLVE does not learn which are alike.
+            filed["use"] = ADDS | STAYS if self._layout.leaves else ADDS
         for shard, content in packed_by_group(filed, shard_of(filed["page"], self._shards)):
             yield Message(Stage.CLAIM, shard, slot, Kind.CLAIMS, content)
 

@@ -16,6 +16,9 @@ from index.versions.reasons import replaced_reasons
 EQUAL_TEXT = 5
 """A mark for a duplicate with its original's text; the others are in `index.kernels.versions`."""
 
+NO_NUMBER = -1
+"""In place of an entry's number."""
+
 _COUNT = struct.Struct("<I")
 
 
@@ -72,6 +75,10 @@ class Kind(IntEnum):
     """Names whose documents leave, with a place in the order: `resolving.forgotten.FORGOTTEN`."""
     GIVEN_BACK = 18
     """Documents that enter without a decision: `resolving.given_back.GIVEN_BACK`."""
+    RECORDED = 20
+    """What an index said about a batch: `rows.RECORDED`."""
+    NUMBERED = 21
+    """A seed's batch, and the number of its first entry: see `history.pack_number`."""
     KNOWN_PAGES = 19
     """NEAR documents with a host that has met them before: as PAGES, but the host does not sample them again."""
 
@@ -135,6 +142,31 @@ class Keeper(Operator, Protocol):
         """Store what messages of this and later slots may ask for."""
 
 
+class SourceAge(NamedTuple):
+    """How far a source's documents have expired by age, and when its later ones will.
+
+    begin, end  keys: its documents from the first one to before the second one have expired
+    latest_ms   int64 [t], its latest record times
+    notes       NOTE [k], in order: its last key at each time that counts
+
+    >>> nothing = np.empty(0, np.int64), (65_536, 0), (65_536, 0), np.empty(0, NOTE)
+    >>> age = SourceAge("topic", -1, *nothing)
+    >>> age.begin == age.end
+    True
+    """
+
+    stream: str
+    watermark_ms: int
+    latest_ms: npt.NDArray[np.int64]
+    begin: tuple[int, int]
+    end: tuple[int, int]
+    notes: npt.NDArray[np.void]
+
+
+NOTE = np.dtype([("time_ms", "<i8"), ("high", "<u8"), ("low", "<u8")])
+"""A source's time, and the key before which its documents have expired once that time has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seeds:
     """Final decisions of an index on its entries, as a starting point for a flow.
@@ -144,7 +176,11 @@ class Seeds:
     fingerprints  of the roots, uint64 [m, words]
     looks         of the roots, uint8 [m, look bytes]
     letters       of the roots, uint32 [m]
+    history       HISTORY [n], for all rows; None if entries never leave. Rows that are no entries have no fingerprints
+    number        with a history: the index's number for the first entry, or NO_NUMBER. With the last batch: for the next one
     ends          with a partition's last batch: by stream, the exclusive end of the decided offsets; else None
+    ages          with the last batch: the partition's sources, the current one last
+    until_ms      with the last batch: the log's time until which the index knows what was forgotten and given back
     sample        in a batch without rows: a host group, and one of its contents from `frame.samples_of`
     """
 
@@ -153,7 +189,11 @@ class Seeds:
     fingerprints: npt.NDArray[np.uint64]
     looks: npt.NDArray[np.uint8]
     letters: npt.NDArray[np.uint32]
+    history: npt.NDArray[np.void] | None = None
+    number: int = NO_NUMBER
     ends: Mapping[str, int] | None = None
+    ages: Sequence[SourceAge] = ()
+    until_ms: int = -1
     sample: tuple[int, bytes] | None = None
 
 

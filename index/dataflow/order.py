@@ -3,22 +3,25 @@
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from index.dataflow.ages import Ages, Place, pack_place
+from index.dataflow.ages import NOWHERE, Ages, Place, pack_place
 from index.dataflow.filing import Filing
+from index.dataflow.history import are_entries, history_messages, pack_number
 from index.dataflow.ledger import pack_floor
-from index.dataflow.message import Arrival, Floor, Kind, Message, Seeds, Stage, Task, pack_texts
+from index.dataflow.message import NO_NUMBER, Arrival, Floor, Kind, Message, Seeds, Stage, Task, pack_texts
 from index.dataflow.resolving.forgotten import FORGOTTEN
 from index.dataflow.resolving.given_back import GIVEN_BACK
 from index.dataflow.rows import (
     PARTITION_BITS,
     RECORD,
     TAG,
+    UNNAMED,
     Layout,
     Retained,
     Rows,
@@ -50,6 +53,7 @@ class Recorded(NamedTuple):
     time_ms  least time of its next batch, in the order
     seeding  whether seeds from an index came, and more will
     run      as in `Floor`, with retention
+    until_ms as in `Seeds`
     """
 
     stamp: dict[str, str]
@@ -57,6 +61,7 @@ class Recorded(NamedTuple):
     time_ms: int
     seeding: bool = False
     run: int = 0
+    until_ms: int = -1
 
 
 class Order:
@@ -100,7 +105,10 @@ class Order:
                 f"Partition {arrival.source.partition} lacks entries of the index that it was to be seeded with. Go on with the "
                 "job that seeds, from this state, until it has all; docs/flink.md says how to tell."
             )
+        is_known = arrival.time_ms <= known.until_ms
         if arrival.given_back:
+            if is_known:
+                return
             yield from self._given_back(task, known, arrival)
             return
         stream, ends = arrival.source.stream, known.ends
@@ -121,7 +129,7 @@ class Order:
         self._record(task, known._replace(ends=ends, time_ms=time_ms + (arrival.begin < arrival.end)))
         if arrival.floor is not None and arrival.floor.run == known.run:
             yield from self._passed_on(arrival.floor, self._slot_of(time_ms))
-        if arrival.forgets is not None:
+        if arrival.forgets is not None and not is_known:
             yield self._forgotten(arrival.forgets, time_ms, arrival.source.partition)
         if not new:
             return
@@ -191,23 +199,27 @@ class Order:
 
     def _seeded(self, task: Task, known: Recorded, arrival: Arrival, seeds: Seeds) -> Iterator[Message]:
         """Seeds precede all other documents, in the index's order, and need no verdict."""
-        if self._layout.leaves:
+        if len(arrival.entries) and self._layout.leaves != (seeds.history is not None):
             raise ValueError(
-                'Seeds have no versions of pages, and no ages: with index.recrawl = "update" or retention replay the log instead.'
+                f"Partition {arrival.source.partition} of {arrival.name} has the entries of an index as another "
+                "index.recrawl or retention needs them. Write them again with the settings of this job: streamer index seed"
             )
         if known.ends or arrival.time_ms <= known.time_ms:
             raise ValueError(
                 f"Partition {arrival.source.partition} of {arrival.name} gets entries of an index twice, or too late: seed a job "
                 "that has no state, from a topic that was written once."
             )
-        known = self._with_settings(known, arrival)
+        known = self._drawn(self._with_settings(known, arrival))
         ends = dict(seeds.ends or {})
-        self._record(task, known._replace(ends=ends, time_ms=arrival.time_ms, seeding=seeds.ends is None))
+        seeding = seeds.ends is None
+        self._record(task, known._replace(ends=ends, time_ms=arrival.time_ms, seeding=seeding, until_ms=seeds.until_ms))
         if seeds.sample is not None:
             yield Message(Stage.FRAME, seeds.sample[0], self._slot_of(arrival.time_ms), Kind.SAMPLE, seeds.sample[1])
         if len(arrival.entries):
             require_sound(arrival.entries, self._parameters, stored=True)
             yield from self._handed_out(arrival, arrival.entries, arrival.begin, 0, arrival.time_ms)
+        if self._retained is not None:
+            yield from self._placed_seeds(task, arrival, seeds, known.run)
 
     def _handed_out(
         self, arrival: Arrival, entries: Entries, begin: int, first: int, time_ms: int
@@ -221,6 +233,10 @@ class Order:
             yield Message(Stage.JOIN, partition, slot, Kind.BATCH, heading + kinds + arrival.content)
         elif seeds is not None and len(seeds.members):
             yield Message(Stage.RESOLVE, 0, slot, Kind.SETTLED, self._settled(seeds, high, low).tobytes())
+        history = None if seeds is None else seeds.history
+        if history is not None:
+            entries = replace(entries, host_digests=np.ascontiguousarray(history["host"]))
+            yield from history_messages(history, self._names(entries), high, low, slot, self._shards)
         entering = np.flatnonzero((entries.kinds == EntryKind.NEAR) | (entries.kinds == EntryKind.EXACT))
         if not len(entering):
             return
@@ -228,7 +244,12 @@ class Order:
         texts = [arrival.source.stream, arrival.name, *entries.ids]
         columns = entries.offsets.astype("<u8").tobytes() + entries.letters.astype("<u4").tobytes()
         yield Message(Stage.NAME, keeper, slot, Kind.NAMES, heading + columns + pack_texts(texts))
-        tags = self._tags(entries)
+        tags, entering_rows = self._tags(entries), None
+        if seeds is not None:
+            entering_rows = np.ones(len(entries), np.bool_) if history is None else are_entries(history)
+        if history is not None:
+            # Without its document a record is no version.
+            tags["page"][history["named_high"] == np.uint64(UNNAMED)] = 0
         yield from self._records(tags, high, low, slot)
         near, exact = (self._signatures(entries, kind, high, low, tags) for kind in (EntryKind.NEAR, EntryKind.EXACT))
         if self._parameters.frames is not None and seeds is None:
@@ -236,7 +257,7 @@ class Order:
             kind = Kind.KNOWN_PAGES if arrival.given_back else Kind.PAGES
             yield from self._pages(near[hosts != NO_HOST], hosts[hosts != NO_HOST], slot, kind)
             near = near[hosts == NO_HOST]
-        yield from self._filing.filed(near, slot, exact, seeded=seeds is not None)
+        yield from self._filing.filed(near, slot, exact, seeded=entering_rows)
 
     def _placed(self, task: Task, arrival: Arrival, entries: Entries, high: int, run: int) -> Message:
         """A batch's place, for RESOLVE; high: of its rows."""
@@ -248,6 +269,22 @@ class Order:
             expired = self._ages.advance(task, arrival.source.stream, key, entries.times_ms)
         place = Place(high, *expired, run, entries.kinds <= EntryKind.EXACT)
         return Message(Stage.RESOLVE, 0, self._slot_of(high >> PARTITION_BITS), Kind.PLACES, pack_place(place))
+
+    def _placed_seeds(self, task: Task, arrival: Arrival, seeds: Seeds, run: int) -> Iterator[Message]:
+        """A seed's places: its rows', or how far each source has expired."""
+        high = arrival.time_ms << PARTITION_BITS | arrival.source.partition
+        places = []
+        if seeds.number != NO_NUMBER:
+            content = pack_number(high, seeds.number)
+            yield Message(Stage.RESOLVE, 0, self._slot_of(arrival.time_ms), Kind.NUMBERED, content)
+        if seeds.history is not None:
+            places.append(Place(high, NOWHERE, NOWHERE, run, seeds.history["entered"]))
+        if self._ages is not None:
+            for age in seeds.ages:
+                self._ages.begin(task, age)
+                places.append(Place(high, age.begin, age.end, run, np.empty(0, np.bool_)))
+        for place in places:
+            yield Message(Stage.RESOLVE, 0, self._slot_of(arrival.time_ms), Kind.PLACES, pack_place(place))
 
     def _slot_of(self, time_ms: int) -> int:
         return -(-time_ms // self._slot_ms) * self._slot_ms

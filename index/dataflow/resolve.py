@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from index.dataflow.ages import unpack_place
+from index.dataflow.history import are_entries, numbers_of
 from index.dataflow.ledger import Ledger
 from index.dataflow.message import EQUAL_TEXT, Decided, Floor, Kind, Message, Stage, Task
-from index.dataflow.resolving.deciding import Concluded, concluded
+from index.dataflow.resolving.deciding import Concluded, as_recorded, concluded
 from index.dataflow.resolving.fates import FateStore
 from index.dataflow.resolving.forgotten import FORGOTTEN, ForgottenNames
 from index.dataflow.resolving.given_back import GIVEN_BACK, GivenBack
@@ -27,6 +28,7 @@ from index.dataflow.resolving.retention import RetentionState
 from index.dataflow.rows import (
     FOLLOWER,
     PAIR,
+    RECORDED,
     Layout,
     Retained,
     Rows,
@@ -67,6 +69,7 @@ class Resolve:
         """See `Dataflow`."""
         self._layout, self._shards, self._rule = layout, shards, rule_of(parameters, longer)
         self._updates, self._retained = updates, retained
+        self._no_members = np.empty(0, layout.settled)
         self._retention = None if retained is None else RetentionState(retained)
         self._fates, self._pages = FateStore(layout), PageStates(layout)
         self._forgotten, self._given_back = ForgottenNames(), GivenBack()
@@ -80,6 +83,11 @@ class Resolve:
         settled = rows_of((each.content for each in messages if each.kind == Kind.SETTLED), self._layout.settled)
         if len(settled):
             self._fates.write(task, _NONE, settled, _NONE)
+        recorded = rows_of((each.content for each in messages if each.kind == Kind.RECORDED), RECORDED)
+        recorded = np.take(recorded, np.lexsort((recorded["low"], recorded["high"])))
+        if len(recorded):
+            gone = recorded[~are_entries(recorded["history"])]
+            self._note(task, self._fates.write(task, gone, self._no_members, _NONE), {})
         hits = rows_of((each.content for each in messages if each.kind == Kind.HITS), self._layout.hit)
         forgets = rows_of((each.content for each in messages if each.kind == Kind.FORGOTTEN), FORGOTTEN)
         forgets = np.take(forgets, np.lexsort((forgets["low"], forgets["high"])))
@@ -89,12 +97,14 @@ class Resolve:
         if self._retention is None or self._retained is None:
             for names, own in _between(forgets, hits):
                 self._forgotten.add(task, names)
-                for found in self._decided(task, own, given_back, None):
+                for found in self._decided(task, own, given_back, None, recorded):
                     yield from self._named(found, slot)
             return
         places = [unpack_place(each.content) for each in messages if each.kind == Kind.PLACES]
         places.sort(key=lambda place: place.high)
+        numbers = numbers_of(messages)
         for place in places:
+            self._retention.count_on(task, numbers.pop(place.high, None))
             is_due = forgets["high"] <= place.high
             self._forgotten.add(task, forgets[is_due])
             forgets = forgets[~is_due]
@@ -103,12 +113,15 @@ class Resolve:
             # What an epoch held that is over has expired, and is removed.
             own &= self._retained.epochs(hits["earlier_high"]) >= self._retention.latest_floor(task)
             entered = place.may_enter
-            for found in self._decided(task, hits[own], given_back, horizon):
-                documents = found.known.documents[found.known.first :]
-                entered[documents["low"][~found.outcomes.entering]] = False
+            for found in self._decided(task, hits[own], given_back, horizon, recorded):
+                if not len(recorded):
+                    documents = found.known.documents[found.known.first :]
+                    entered[documents["low"][~found.outcomes.entering]] = False
                 yield from self._named(found, slot)
             self._retention.enter(task, place, entered)
         self._forgotten.add(task, forgets)
+        for number in numbers.values():
+            self._retention.count_on(task, number)
         floor = self._retention.floor(task)
         self._retention.write(task)
         if floor is not None:
@@ -117,11 +130,20 @@ class Resolve:
             self._given_back.remove(task, floor.epoch, self._retained)
             yield floor
 
-    def _decided(self, task: Task, hits: Rows, given_back: Rows, horizon: Horizon | None) -> Iterator[Concluded]:
-        """Decide documents with these hits, and put what comes of it. What was given back enters at its place."""
+    def _decided(
+        self, task: Task, hits: Rows, given_back: Rows, horizon: Horizon | None, recorded: Rows
+    ) -> Iterator[Concluded]:
+        """Decide documents with these hits, and put what comes of it. What was given back enters at its place.
+
+        recorded  RECORDED in order, decisions on all documents in the slot if they are a seed's
+        """
+        if len(recorded):
+            for places in _portions(hits):
+                found = as_recorded(self._gatherer.known(task, hits[places], horizon), recorded)
+                self._write(task, found)
+            return
         for are_given_back, own in _apart(given_back, hits):
-            _, ranks = np.unique(keys_of(own), return_inverse=True)
-            for _, places in by_group(ranks // ROWS_AT_ONCE):
+            for places in _portions(own):
                 known = self._gatherer.known(task, own[places], horizon)
                 deciding = partial(concluded, known, self._rule, are_given_back=are_given_back)
                 found = self._own_thread.submit(deciding).result()
@@ -195,7 +217,8 @@ class Resolve:
         # A changed list is put whole, without the entries that have left.
         followers = followers[:, ~lost[followers[1]] & np.isin(followers[0], known.alike[entered])]
         batches = self._fates.write(task, documents[gone], members, _follower_rows(documents, followers))
-        self._note_given_back(task, found)
+        if found.is_decided:
+            self._note_given_back(task, found)
         states = found.states() if self._updates else {}
         self._pages.write(task, states)
         self._note(task, batches, states)
@@ -219,6 +242,12 @@ class Resolve:
             versions[name] = updates[name][noted]
         versions["names"] = updates["tag"]["names"][noted, 0]
         self._given_back.add(task, versions)
+
+
+def _portions(hits: Rows) -> Iterator[npt.NDArray[np.intp]]:
+    """Hits in order, for at most ROWS_AT_ONCE documents each."""
+    _, ranks = np.unique(keys_of(hits), return_inverse=True)
+    return (places for _, places in by_group(ranks // ROWS_AT_ONCE))
 
 
 def _apart(given_back: Rows, hits: Rows) -> Iterator[tuple[bool, Rows]]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from index.entry import Verdict
 from index.matching.minhash import mixed
 from index.session import Longer, Retention
 from index.storage.parameters import Parameters
@@ -39,8 +40,8 @@ LEAF_ROWS = 2**LEAF_BITS
 
 _LEAF = struct.Struct(">QH")
 
-ADDS, ASKS = 1, 2
-"""Uses of a claim: enter under the key, and ask for earlier documents. Most do both."""
+ADDS, ASKS, STAYS = 1, 2, 4
+"""Uses of a claim: enter under the key, and ask for earlier documents. Most do both. STAYS: enter whatever is alike."""
 
 KEY_FIELDS = [("high", "<u8"), ("low", "<u2")]
 _BOTH = [*KEY_FIELDS, ("earlier_high", "<u8"), ("earlier_low", "<u2")]
@@ -53,6 +54,27 @@ PAIR = np.dtype(_PAIR)
 Until it is known the distance is NO_DISTANCE. The verdict is then DUPLICATE, or UPDATE for its page's first record.
 From RESOLVE on it is a `verdict_bytes`.
 """
+
+RECALLED_ONLY = Verdict.GIVEN_BACK
+"""Verdict in a seed's PAIR: a document and the one that it repeated or belongs to, however near they are."""
+
+HISTORY = np.dtype(
+    [
+        *((f"named_{part}", kind) for part, kind in KEY_FIELDS),
+        ("host", "<u4"),
+        *((name, "u1") for name in ("verdict", "returns", "strangers")),
+        *((name, "?") for name in ("entered", "gone", "given_back")),
+    ]
+)
+"""What an index said about a record: the key for the document that it is, repeated or belongs to, or UNNAMED without one; its
+host's digest; columns from the log; whether it became an entry, whether that one counts no more, and whether it was given back
+or replaced such a one."""
+
+RECORDED = np.dtype([*KEY_FIELDS, ("history", HISTORY)])
+"""A seed's document, and its history."""
+
+UNNAMED = 2**64 - 1
+"""In place of a high key."""
 
 NAMED = np.dtype([*KEY_FIELDS, ("offset", "<u8"), ("partition", "<u4"), ("letters", "<u4"), *_VERDICT])
 """A document, and its original's position and letters."""

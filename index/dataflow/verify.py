@@ -46,8 +46,9 @@ class Verify:
             judged = parameters.look.judge(distances, own["look"], earlier["look"])
             distances, counts = judged.distances, counts & judged.counts
         if self._layout.leaves:
-            # RESOLVE asks for a page's records whatever their texts, and follows alike documents. Short texts met as equals.
-            counts = counts | (pairs["verdict"] == Verdict.UPDATE) | are_alike(own, earlier)
+            # RESOLVE asks for a page's records whatever their texts, and for what a seed names, and follows alike documents.
+            # Short texts met as equals.
+            counts = counts | (pairs["verdict"] != Verdict.DUPLICATE) | are_alike(own, earlier)
         hits = np.zeros(int(counts.sum()), self._layout.hit)
         if not len(hits):
             return

@@ -147,7 +147,7 @@ def note_given_back(transaction: Transaction, ids: Sequence[str], numbers: npt.N
         return
     new = np.empty(len(named), GIVEN_BACK)
     new["id"], new["number"] = _id_hashes([ids[row] for row in named.tolist()]), numbers[named]
-    noted = np.concatenate([_given_back(transaction), new])
+    noted = np.concatenate([all_given_back(transaction), new])
     transaction.put(Table.META, GIVEN_BACK_KEY, np.sort(noted, kind="stable").tobytes())
 
 
@@ -162,7 +162,7 @@ def note_versions(
     replaced  older versions' numbers, uint64 [n]; None: unknown, so ids decide
     """
     if replaced is None:
-        rows = np.flatnonzero(np.isin(_id_hashes(ids), _given_back(transaction)["id"])).tolist()
+        rows = np.flatnonzero(np.isin(_id_hashes(ids), all_given_back(transaction)["id"])).tolist()
     else:
         known, rows = set(given_back_of(transaction, ids)["number"].tolist()), []
         for row, former in enumerate(replaced.tolist()):
@@ -182,11 +182,12 @@ def are_given_back(visibility: Visibility, ids: Sequence[str]) -> npt.NDArray[np
 
 def given_back_of(transaction: Transaction, ids: Collection[str]) -> npt.NDArray[np.void]:
     """Given-back documents with the hash of one of these ids, visible or not: GIVEN_BACK [n]."""
-    noted = _given_back(transaction)
+    noted = all_given_back(transaction)
     return noted[np.isin(noted["id"], _id_hashes(ids))] if len(noted) else noted
 
 
-def _given_back(transaction: Transaction) -> npt.NDArray[np.void]:
+def all_given_back(transaction: Transaction) -> npt.NDArray[np.void]:
+    """Given-back documents and the updates that replaced them, visible or not: GIVEN_BACK [n]."""
     return np.frombuffer(transaction.get(Table.META, GIVEN_BACK_KEY) or b"", GIVEN_BACK)
 
 

@@ -12,7 +12,7 @@ from index.tools.buckets import BucketSizes
 from index.tools.bulk_load import BulkLoader
 from index.tools.finding import Finding
 from index.tools.frames import HostFrame, frames_of, kept_by_frames
-from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
+from index.tools.import_export import Imported, Importer, Original, Record, RecordedAge, Snapshot, portions, snapshot
 from index.tools.survey import Survey, readers, survey
 from index.tools.verify import verify
 from index.tools.warm_up import compile_first, compile_kernels, temporary_index
@@ -31,6 +31,7 @@ __all__ = [
     "Importer",
     "Original",
     "Record",
+    "RecordedAge",
     "Snapshot",
     "Survey",
     "VersionDigests",

@@ -6,6 +6,7 @@ gaps.
 """
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from index.frames.hosts import enter_samples, host_groups
 from index.index import Index, internals_of
 from index.matching.outcome import Outcome
 from index.session import ReadSession, Result, WriteSession
-from index.storage import documents, log, scan, sources
+from index.storage import documents, layout, log, scan, sources
 from index.storage.codec import unpack_lengths
 from index.storage.documents import Document, VersionDigests, in_batch
 from index.storage.layout import HostGroups, HostSample, Table
@@ -60,6 +61,7 @@ class Record(NamedTuple):
     version    the record as a version of the document with this id
     length     its text's letters; 0: unknown
     ratio      as in `Decisions`
+    number     the entry's, though its original may have left the sequence; None if the record became none
 
     >>> one = Record(Source("topic", 0), 17, Verdict.DEAD_LETTER, 0, None, None, None, None, False, True, "")
     >>> [len(portion) for portion in portions(iter([one, one._replace(offset=18), one._replace(offset=3)]), rows_max=10)]
@@ -80,6 +82,25 @@ class Record(NamedTuple):
     version: VersionDigests = VersionDigests()
     length: int = 0
     ratio: int = 0
+    number: int | None = None
+
+
+class RecordedAge(NamedTuple):
+    """A source's record times, and how far its documents have expired by age.
+
+    watermark_ms, latest_ms  as in `index.storage.layout.Times`
+    expired                  the source's records among so many first ones in `Snapshot.records` have expired
+    notes                    by time, ascending: what is expired once that time is
+
+    >>> age = RecordedAge(watermark_ms=1_500, latest_ms=np.array([1_400, 1_500]), expired=2, notes=[(1_500, 7)])
+    >>> [records for time_ms, records in age.notes if time_ms < 2_000]
+    [7]
+    """
+
+    watermark_ms: int
+    latest_ms: npt.NDArray[np.int64]
+    expired: int
+    notes: Sequence[tuple[int, int]]
 
 
 def _least_later(transaction: Transaction, words: int) -> "dict[tuple[int, int], array[int]]":
@@ -125,6 +146,18 @@ class Snapshot:
     def records(self) -> Iterator[Record]:
         """A record for every position in the log, in log order."""
         return _records(self._session)
+
+    def next_number(self) -> int:
+        """The next entry's number."""
+        return self._session.counters.next_number
+
+    def ages(self) -> dict[Source, RecordedAge]:
+        """Record times by source; without retention by age there are none."""
+        return _ages(self._session)
+
+    def given_back(self) -> frozenset[int]:
+        """Numbers that given-back documents have, and updates that replaced them, whether they count or not."""
+        return frozenset(documents.all_given_back(self._session.transaction)["number"].tolist())
 
     def documents(self, numbers: npt.NDArray[np.uint64]) -> dict[int, Document]:
         """Documents for numbers uint64 [n]; omits those that have left the log."""
@@ -172,7 +205,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
         order = _order(batch)
         settled = _settled(batch, order, [later[source].pop() for source in batch.sources.tolist()])
         places = [Source(streams[stream], partition) for stream, partition in batch.sources.tolist()]
-        in_sequence_list, columns = in_sequence.tolist(), batch.rows.tolist()
+        in_sequence_list, columns, numbers = in_sequence.tolist(), batch.rows.tolist(), own.tolist()
         ids = batch.ids(np.arange(len(batch.rows)))
         for row, is_settled in zip(order.tolist(), settled.tolist(), strict=True):
             offset, number, _, source, _, distance, verdict, reason, _, _, *version, _ = columns[row]
@@ -197,7 +230,30 @@ def _records(session: ReadSession) -> Iterator[Record]:
                 VersionDigests(*version),
                 lengths[row],
                 ratios.get(row, 0),
+                numbers[row] if row in entered else None,
             )
+
+
+def _ages(session: ReadSession) -> dict[Source, RecordedAge]:
+    transaction, horizons = session.transaction, session.visibility.horizon.sources
+    walked = [(bytes(batch.key), len(batch.rows)) for batch in log.walk(transaction, session.words)]
+    keys, before = [key for key, _ in walked], [0, *accumulate(rows for _, rows in walked)]
+    streams = {number: stream for number, (stream, _) in scan.numbered_streams(transaction).items()}
+    ages = {}
+    for key, value in transaction.walk(Table.TIMES):
+        stream, partition = layout.SOURCE_KEY.unpack(key)
+        times = layout.unpack_times(bytes(value))
+        reached = [
+            log.key_of(number, rows) for *source, number, rows in horizons.tolist() if source == [stream, partition]
+        ]
+        notes = [
+            (layout.AGE_KEY.unpack(at)[2], before[bisect_left(keys, bytes(end))])
+            for at, end in transaction.walk(Table.AGES, bytes(key))
+            if bytes(at).startswith(bytes(key))
+        ]
+        expired = max((before[bisect_left(keys, each)] for each in reached), default=0)
+        ages[Source(streams[stream], partition)] = RecordedAge(times.watermark_ms, times.latest_ms, expired, notes)
+    return ages
 
 
 def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:

@@ -16,7 +16,6 @@ EPOCH_MINUTES = 60.0
 def dataflow_of(
     settings: Settings,
     *,
-    seeding: bool = False,
     incomplete: bool = False,
     epoch_minutes: float | None = None,
     **sizes: int,
@@ -27,7 +26,7 @@ def dataflow_of(
     incomplete     as in `Dataflow`, and so are `sizes`
     epoch_minutes  an epoch's length with retention; None: by `EPOCHS_IN_AGE`, or EPOCH_MINUTES
     """
-    problems = refusals(settings, seeding=seeding)
+    problems = refusals(settings)
     if problems:
         raise SettingsError("\n".join(problems))
     longer, updates = longer_of(settings.index), settings.index.recrawl == "update"
@@ -45,15 +44,10 @@ def _retained(settings: Settings, epoch_minutes: float | None) -> Retained | Non
     return Retained(retention, max(1, round((epoch_minutes or EPOCH_MINUTES) * 60_000)))
 
 
-def refusals(settings: Settings, *, seeding: bool = False) -> list[str]:
+def refusals(settings: Settings) -> list[str]:
     """Settings that a flow cannot support, one line each."""
     index = settings.index
     refused = (
-        (
-            seeding and index.recrawl != "duplicate",
-            f'index.recrawl: {index.recrawl}: a seed has no older versions of pages. Set index.recrawl = "duplicate", or let the '
-            "job replay the fingerprints.",
-        ),
         (
             settings.guard.policy != "alert",
             "guard.policy: pass: Flink watches no hosts: the pages of one are decided in many places. Set guard.policy = "
@@ -73,16 +67,6 @@ def refusals(settings: Settings, *, seeding: bool = False) -> list[str]:
             bool(index.protected),
             "index.protected: Flink's tasks look into no index on a disk: protected sets are asked by a service on one host. "
             "Leave it out, or decide on one host.",
-        ),
-        (
-            seeding and index.entries_max is not None,
-            "index.entries_max: a seed does not tell how old its entries are. Leave it out, or let the job replay the "
-            "fingerprints.",
-        ),
-        (
-            seeding and index.age_max_hours is not None,
-            "index.age_max_hours: a seed does not tell how old its entries are. Leave it out, or let the job replay the "
-            "fingerprints.",
         ),
     )
     return [problem for is_refused, problem in refused if is_refused]

@@ -183,7 +183,6 @@ def build(
     """
     flow = dataflow_of(
         settings,
-        seeding=seeding,
         incomplete=incomplete,
         epoch_minutes=epoch_minutes,
         shards=shards,

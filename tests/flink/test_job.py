@@ -52,7 +52,6 @@ RATE = float(os.environ.get("FLINK_RATE", "4000"))
 TIMEOUT_SECONDS = 120 + DOCUMENTS / 500
 
 CARRIED = ["fingerprint.key=public"]
-IDS_PLAY_NO_ROLE = "index.recrawl=duplicate"
 SCHEMES = {
     "simhash": ["fingerprint.scheme=simhash", "fingerprint.second_look=none", "index.insert=unique"],
     "minhash": ["fingerprint.scheme=minhash", "index.insert=root"],
@@ -83,6 +82,15 @@ class World:
         self.feeder = Feeder(self.bootstrap_servers, self.topics[0])
         self.verdicts = Verdicts(self.bootstrap_servers, self.topics[1])
         self.job = ""
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """How an index decides the same, as in `Index.open`."""
+        index = self.settings.index
+        options: dict[str, Any] = {"longer": longer_of(index), "retention": retention_of(index)}
+        if self.updates:
+            options |= {"recrawl": recrawl_by("update"), "equal_reasons": EQUAL_REASONS}
+        return options
 
     @property
     def options(self) -> list[str]:
@@ -127,11 +135,7 @@ class World:
 
     def expected(self, index: Path | None = None) -> dict[tuple[int, int], BatchVerdicts]:
         """What one index says."""
-        options: dict[str, Any] = {"longer": longer_of(self.settings.index)}
-        if self.updates:
-            options |= {"recrawl": recrawl_by("update"), "equal_reasons": EQUAL_REASONS}
-        options["retention"] = retention_of(self.settings.index)
-        return sequential(self.bootstrap_servers, self.topics[0], self.parameters, index, **options)
+        return sequential(self.bootstrap_servers, self.topics[0], self.parameters, index, **self.deciding)
 
     def require_alive(self) -> None:
         if self.flink.get(f"/jobs/{self.job}")["state"] == "FAILED":
@@ -213,7 +217,7 @@ def test_a_job_that_an_index_seeds_goes_on_as_the_index_would(
     kafka: SimpleNamespace, flink: LocalFlink, tmp_path: Path
 ) -> None:
     """Half of the documents are decided by an index, which loses some of them; a copy of it says what comes next."""
-    with of_both_schemes(kafka, flink, "seeded", IDS_PLAY_NO_ROLE) as worlds:
+    with of_both_schemes(kafka, flink, "seeded") as worlds:
         each(worlds, lambda world: seed_from_half(world, tmp_path / world.scheme))
         each(worlds, lambda world: world.submit(since=world.stop(), seeded=True))
         # What the index has decided comes once more: nobody hears of it.
@@ -233,9 +237,8 @@ def test_a_job_that_an_index_seeds_goes_on_as_the_index_would(
 def seed_from_half(world: World, folder: Path) -> None:
     """Let an index decide the first half and forget some of it, and the job take in what it has then."""
     here = folder / "index"
-    longer = longer_of(world.settings.index)
-    decide_here(world.parameters, here, world.part(0, 2), longer)
-    with Index.open(here, world.parameters, map_bytes_max=2**36, longer=longer) as index:
+    decide_here(world.parameters, here, world.part(0, 2), **world.deciding)
+    with Index.open(here, world.parameters, map_bytes_max=2**36, **world.deciding) as index:
         forgotten = index.forget([f"made-up-{number}" for number in range(0, DOCUMENTS // 2, 7)])
         assert len(forgotten) > DOCUMENTS / 20
         written = seed(world.settings, index, lambda _: None)

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.dataflow.resolving.known import Known, Numbers
+from index.dataflow.history import are_entries
+from index.dataflow.resolving.known import Known, Numbers, keys_of
 from index.dataflow.resolving.page_states import PAGE_RECORD, PageState
 from index.dataflow.rows import Rows, run_begins
 from index.decide.recrawl import no_pages, unknown_pages
@@ -22,8 +23,9 @@ from index.versions.by_id import ROWS_OF_ID_MAX
 class Concluded(NamedTuple):
     """Undecided documents after the walk.
 
-    documents  rows first, then decided documents by number
-    digests    uint64 [k], the pages by key
+    documents   rows first, then decided documents by number
+    digests     uint64 [k], the pages by key
+    is_decided  whether the rule decided them here, and not an index before
     """
 
     known: Known
@@ -31,6 +33,7 @@ class Concluded(NamedTuple):
     documents: Documents
     pages: Pages
     digests: npt.NDArray[np.uint64]
+    is_decided: bool = True
 
     def numbers(self, places: Numbers) -> Numbers:
         """Documents at these places by number, int64 [n]."""
@@ -51,8 +54,10 @@ class Concluded(NamedTuple):
     def states(self) -> dict[int, PageState]:
         """Known pages now, by digest, unless they came once and were unique."""
         pages, known = self.pages, self.known
-        is_copied = (self.outcomes.verdicts == Verdict.DUPLICATE) & (pages.keys != NONE)
-        digests = np.union1d(self.digests[pages.keys[is_copied]], known.again)
+        # The records before may have left the index that a seed came from.
+        counts = (self.outcomes.returns | self.outcomes.strangers) != 0
+        is_kept = ((self.outcomes.verdicts == Verdict.DUPLICATE) | counts) & (pages.keys != NONE)
+        digests = np.union1d(self.digests[pages.keys[is_kept]], known.again)
         rows = np.flatnonzero(pages.keys != NONE)
         rows = rows[np.isin(self.digests[pages.keys[rows]], digests)]
         records = np.concatenate([known.pages.records, self._records(rows)])
@@ -113,10 +118,42 @@ def concluded(known: Known, rule: Rule, *, are_given_back: bool = False) -> Conc
     first, count = known.first, len(known.documents) - known.first
     rows, numbers = known.hits[0] - first, known.hits[1]
     # Rows have the first places, decided documents those behind them.
-    places = np.where(numbers < first, numbers + count, numbers - first)
+    places = _places_of(known, numbers)
     order = np.argsort(rows, kind="stable")
     begins = np.searchsorted(rows[order], np.arange(count + 1))
     candidates = Candidates(begins, places[order], known.by_id)
+    found = _undecided(known)
+    if not are_given_back:
+        walk(candidates, no_chains(count), found.pages, found.documents, found.outcomes, rule, False)
+    return found
+
+
+def as_recorded(known: Known, recorded: Rows) -> Concluded:
+    """The undecided documents as an index decided them; recorded: RECORDED in order, for all and others."""
+    # The index knows which alike documents count, and all that do are filed.
+    found = _undecided(known._replace(alike=np.arange(len(known.documents))))
+    outcomes, documents, first = found.outcomes, found.documents, known.first
+    rows = known.documents[first:]
+    history = recorded["history"][np.searchsorted(keys_of(recorded), keys_of(rows))]
+    outcomes.verdicts[:] = history["verdict"]
+    outcomes.entering[:] = are_entries(history)
+    outcomes.returns[:], outcomes.strangers[:] = history["returns"], history["strangers"]
+    named, are_known = known.numbers_of(history, "named_")
+    outcomes.named[:] = np.where(are_known, _places_of(known, named), np.arange(len(rows)))
+    documents.delivered[: len(rows)] = outcomes.named == np.arange(len(rows))
+    documents.lost[: len(rows)] = history["gone"]
+    return found._replace(is_decided=False)
+
+
+def _places_of(known: Known, numbers: Numbers) -> Numbers:
+    """Documents' places in the walk by number, int64 [n]."""
+    first = known.first
+    return np.where(numbers < first, numbers + len(known.documents) - first, numbers - first)
+
+
+def _undecided(known: Known) -> Concluded:
+    """All undecided documents as unique ones."""
+    count = len(known.documents) - known.first
     outcomes = Outcomes(
         verdicts=np.full(count, Verdict.UNIQUE, np.uint8),
         distances=np.full(count, NO_DISTANCE, np.int16),
@@ -128,13 +165,10 @@ def concluded(known: Known, rule: Rule, *, are_given_back: bool = False) -> Conc
         strangers=np.zeros(count, np.uint8),
         origins=np.full(count, NO_ORIGIN),
     )
-    documents, digests = _documents(known), np.empty(0, np.uint64)
-    pages = no_pages(count)
+    digests, pages = np.empty(0, np.uint64), no_pages(count)
     if known.documents["tag"].size:
         digests, pages = _pages(known, count)
-    if not are_given_back:
-        walk(candidates, no_chains(count), pages, documents, outcomes, rule, False)
-    return Concluded(known, outcomes, documents, pages, digests)
+    return Concluded(known, outcomes, _documents(known), pages, digests)
 
 
 def _documents(known: Known) -> Documents:

@@ -60,9 +60,14 @@ class RetentionState:
             state = state._replace(sources=_with_source(state.sources, place))
         entries_max = self._retained.retention.entries_max
         if entries_max is not None and state.next_number > entries_max:
-            state = self._moved(task, state, state.next_number - entries_max)
+            state = self._moved(task, state, state.next_number - entries_max, place.high)
         self._state = state
         return Horizon(state.high, state.low, state.sources)
+
+    def count_on(self, task: Task, number: int | None) -> None:
+        """Give this number to the next entry: that of a seed, whose index has lost some before. None: go on."""
+        if number is not None:
+            self._state = self._read(task)._replace(next_number=number)
 
     def enter(self, task: Task, place: Place, entered: npt.NDArray[np.bool_]) -> None:
         """Count a batch's entries, bool [n]."""
@@ -95,16 +100,19 @@ class RetentionState:
         state = self._read(task)
         task.put_all({_STATE: _HEADING.pack(*state[:8]) + state.sources.tobytes()})
 
-    def _moved(self, task: Task, state: _State, horizon: int) -> _State:
-        """Move to the key of the entry with this number, past batches whose entries are all older."""
+    def _moved(self, task: Task, state: _State, horizon: int, end: int) -> _State:
+        """Move to the key of the entry with this number, past batches whose entries are all older; end: above all keys."""
         first = state.first
         while True:
+            if first == state.last:
+                return state._replace(first=first, high=end, low=0)
             number, high, entered = self._batch(task, first)
             if horizon < number + len(entered):
                 break
             task.remove_all([_batch(first)])
             first += 1
-        return state._replace(first=first, high=high, low=int(entered[horizon - number]))
+        # The entry with this number may have left the index that a seed came from: then the next one.
+        return state._replace(first=first, high=high, low=int(entered[max(0, horizon - number)]))
 
     def _batch(self, task: Task, place: int) -> tuple[int, int, npt.NDArray[np.int64]]:
         """Number of a batch's first entry, its rows' `high`, and those that entered."""

@@ -43,9 +43,15 @@ def test_documents_are_filed_under_the_bands_of_the_index(seed: int, count: int)
 
 @pytest.mark.parametrize("seeded", [False, True])
 def test_signatures_go_where_candidates_are_compared_and_those_of_seeds_only_where_they_are_kept(seeded: bool) -> None:
-    sent = {(each.stage, each.kind) for each in FILING.filed(signatures_of(1, 5), 100, seeded=seeded)}
+    rows = np.array([True, False, True, True, True]) if seeded else None
+    messages = list(FILING.filed(signatures_of(1, 5), 100, seeded=rows))
+    sent = {(each.stage, each.kind) for each in messages}
     claims = {(Stage.RECALL, Kind.PARTS), (Stage.CLAIM, Kind.CLAIMS)}
     assert sent == (claims if seeded else {*claims, (Stage.VERIFY, Kind.SIGNATURES)})
+    filed = np.concatenate(
+        [np.frombuffer(each.content, LAYOUT.claim) for each in messages if each.stage is Stage.CLAIM]
+    )
+    assert set(filed["low"].tolist()) == ({0, 2, 3, 4} if seeded else set(range(5)))
 
 
 def test_simhash_alone_sends_claims_and_nothing_else() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from index.dataflow import Arrival, Dataflow, Kind, Message, Seeds, Stage, name_digests
+from index.dataflow import HISTORY, Arrival, Dataflow, Kind, Message, Seeds, Stage, name_digests
 from index.dataflow.flow import FORMAT_VERSION
 from index.dataflow.resolving.forgotten import FORGOTTEN
 from index.dataflow.resolving.given_back import GIVEN_BACK
@@ -119,9 +119,10 @@ def test_a_state_of_an_older_format_is_refused_by_its_version() -> None:
         ordered.messages(arrival(1, 2))
 
 
-def seeded(place: int, ends: dict[str, int] | None = None) -> Arrival:
+def seeded(place: int, ends: dict[str, int] | None = None, until_ms: int = -1) -> Arrival:
     none = np.zeros((0, 2), np.uint64)
-    seeds = Seeds(np.zeros(0, np.int64), none, none[:, :1], none[:, :0].astype(np.uint8), np.zeros(0, np.uint32), ends)
+    columns = np.zeros(0, np.int64), none, none[:, :1], none[:, :0].astype(np.uint8), np.zeros(0, np.uint32)
+    seeds = Seeds(*columns, ends=ends, until_ms=until_ms)
     return replace(arrival(0, 0 if ends else 3, place), content=b"", seeds=seeds)
 
 
@@ -144,6 +145,26 @@ def test_entries_of_an_index_come_once_and_first_and_all_of_them() -> None:
     late.messages(arrival(0, 1))
     with pytest.raises(ValueError, match="seed a job that has no state"):
         late.messages(seeded(2_000))
+
+
+def test_entries_that_were_written_for_other_settings_are_refused() -> None:
+    history = replace(seeded(1), seeds=replace(seeded(1).seeds, history=np.zeros(3, HISTORY)))
+    for flow, given in ((FLOW, history), (replace(FLOW, updates=True), seeded(1))):
+        with pytest.raises(ValueError, match=r"as another index\.recrawl or retention needs them. Write them again"):
+            Ordered(flow).messages(given)
+
+
+def test_what_the_log_forgot_or_gave_back_while_the_index_decided_is_known() -> None:
+    updating, names = Ordered(replace(FLOW, updates=True)), np.array(name_digests("id-1"), np.uint64)
+    updating.messages(seeded(1, {"stream": 7}, until_ms=2_000))
+    forgetting, given_back = (
+        replace(arrival(7, 7, 2_000), forgets=names),
+        replace(arrival(2, 4, 2_000), given_back=True),
+    )
+    assert updating.messages(forgetting) == updating.messages(given_back) == []
+    later = [replace(each, time_ms=2_001) for each in (forgetting, given_back)]
+    assert {each.kind for each in updating.messages(later[0])} == {Kind.FORGOTTEN}
+    assert Kind.GIVEN_BACK in {each.kind for each in updating.messages(later[1])}
 
 
 @pytest.mark.parametrize(

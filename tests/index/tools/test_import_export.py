@@ -119,6 +119,7 @@ def renumbered(found: list[Record]) -> list[Record]:
     places = {number: place for place, number in enumerate(numbers)}
     return [
         record._replace(
+            number=None if record.document is None else places[record.document.number],
             original=None if record.original is None else places[record.original],
             document=record.document
             and record.document._replace(number=places[record.document.number], root=places[record.document.root]),

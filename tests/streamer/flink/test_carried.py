@@ -47,25 +47,16 @@ def test_entries_leave_by_the_settings_and_the_state_forgets_by_epochs(
     assert dataflow_of(settings, epoch_minutes=epoch_minutes).retained == retained
 
 
-@pytest.mark.parametrize("setting", ["entries_max=1000", "age_max_hours=24"])
-def test_a_seed_is_refused_with_retention(setting: str) -> None:
-    with pytest.raises(SettingsError, match=rf"index\.{setting.split('=')[0]}: a seed does not tell how old"):
-        dataflow_of(load(None, [*CARRIED, f"index.{setting}"], {}), seeding=True)
-
-
 @pytest.mark.parametrize("policy", ["update", "duplicate"])
-def test_updates_are_carried_but_not_in_a_seed(policy: str) -> None:
-    settings = load(None, [f"index.recrawl={policy}"], {})
-    assert dataflow_of(settings).updates == (policy == "update")
-    if policy == "update":
-        with pytest.raises(SettingsError, match=r"index\.recrawl: update: a seed has no older versions of pages"):
-            dataflow_of(settings, seeding=True)
+def test_pages_that_come_again_are_carried_by_either_policy(policy: str) -> None:
+    flow = dataflow_of(load(None, [f"index.recrawl={policy}"], {}))
+    assert flow.updates == flow.leaves == (policy == "update")
 
 
 def test_everything_that_is_refused_is_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
-        dataflow_of(load(None, ["guard.policy=pass"], {}), seeding=True)
-    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["index.recrawl", "guard.policy"]
+        dataflow_of(load(None, ["guard.policy=pass", "index.base=last-year"], {}))
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["guard.policy", "index.base"]
 
 
 def test_a_flow_learns_frames_by_default() -> None:

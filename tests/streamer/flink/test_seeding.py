@@ -1,7 +1,5 @@
 """A flow that begins with the entries of an index goes on as the index would have."""
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index import Index, Longer, Parameters
-from index.dataflow import Dataflow
+from index import Longer, Parameters
+from index.dataflow import Dataflow, Retained
 from index.matching.root import RootRule
 from index.tools import snapshot
 from streamer.flink.seeding import seeds_of
+from tests.support.crawls import SCHEMES, crawled
 from tests.support.dataflow import Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row, entries_of
 from tests.support.examples import examples
+from tests.support.flow_agreement import EVERYTHING, new_index
 from tests.support.flow_logs import (
     BANDING,
     INSERTS,
@@ -25,37 +25,65 @@ from tests.support.flow_logs import (
     minhash_rows,
     parse_headers,
     simhash_rows,
+    with_forgets,
+    with_given_back,
     with_lengths,
 )
+from tests.support.flow_retention import retained_by
 from tests.support.looks import LOOKS, looked_at_rows
-from tests.support.roots import root_rules
+from tests.support.roots import root_rules, with_insert
 
 PARTITIONS = 3
 EPOCH_MS = 10**6
 
 
-def assert_goes_on(parameters: Parameters, rows: list[Row], data: st.DataObject) -> None:
+def later_from(logs: dict[int, list[Batch]], rest: list[Batch]) -> dict[int, list[Batch]]:
+    """Logs whose batches of the rest came after a seed was written."""
+    are_rest = {id(batch) for batch in rest}
+    return {
+        partition: [
+            batch._replace(time_ms=batch.time_ms + 2 * EPOCH_MS) if id(batch) in are_rest else batch for batch in log
+        ]
+        for partition, log in logs.items()
+    }
+
+
+def assert_goes_on(
+    parameters: Parameters,
+    rows: list[Row],
+    data: st.DataObject,
+    *,
+    updates: bool = False,
+    retained: Retained | None = None,
+    forgets: int = 0,
+    given_back: float = 0,
+) -> None:
     """The index decides some, loses some, and its entries seed a flow: what that says next is what the index says next."""
     generator = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed of events"))
     longer = data.draw(st.sampled_from([None, Longer(1_000)]), label="longer")
-    rows = with_lengths(rows, data.draw(st.integers(0, 2**32), label="seed of lengths"))
+    if not any(row.length for row in rows):
+        rows = with_lengths(rows, data.draw(st.integers(0, 2**32), label="seed of lengths"))
+    retention = EVERYTHING if retained is None else retained.retention
     # Times of a log are later than places in the order of an index.
     logs = {
         partition: [batch._replace(time_ms=batch.time_ms + EPOCH_MS) for batch in log]
         for partition, log in logs_of(rows, parameters.bits, PARTITIONS, generator).items()
     }
+    logs = with_forgets(logs, generator, forgets)
+    if given_back:
+        with new_index(parameters, longer, updates=updates, retention=retention) as index:
+            logs = with_given_back(index, logs, generator, given_back)
     ordered = in_order(logs)
     cut = data.draw(st.integers(0, len(ordered)), label="batches before")
+    logs = later_from(logs, ordered[cut:])
+    ordered, until_ms = in_order(logs), dict.fromkeys(logs, 2 * EPOCH_MS)
     shards, slot_ms = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([1, 50]))
-    flow = Dataflow(parameters, shards=shards, slot_ms=slot_ms, longer=longer)
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        Index.open(Path(directory), parameters, map_bytes_max=2**30, longer=longer) as index,
-    ):
+    flow = Dataflow(parameters, shards=shards, slot_ms=slot_ms, longer=longer, updates=updates, retained=retained)
+    with new_index(parameters, longer, updates=updates, retention=retention) as index:
         parse_headers(index, ordered[:cut])
         known = [id_ for batch in ordered[:cut] for id_ in batch.entries.ids]
         index.forget([id_ for id_ in known if generator.random() < 0.1], lambda _: None)
-        seeds = snapshot(index, lambda taken: list(seeds_of(taken, PARTITIONS)))
+        seeds = snapshot(index, lambda taken: list(seeds_of(taken, PARTITIONS, flow, until_ms)))
         expected = parse_headers(index, ordered[cut:])
     seed_logs: dict[int, list[Batch]] = {partition: [] for partition in logs}
     nothing = entries_of([Row(0, 0)], parameters.bits).take(np.arange(0))
@@ -108,3 +136,43 @@ def test_with_a_second_look(kind: str, data: st.DataObject) -> None:
 def test_pages_of_hosts_keep_their_frames_and_hosts_their_samples(data: st.DataObject) -> None:
     with crawl_of_hosts(data) as (parameters, rows):
         assert_goes_on(parameters, rows, data)
+
+
+def crawl_of(parameters: Parameters, data: st.DataObject) -> list[Row]:
+    return crawled(
+        np.random.default_rng(data.draw(st.integers(0, 2**32))),
+        data.draw(st.integers(1, 120)),
+        parameters,
+        digests=data.draw(st.booleans()),
+        times=data.draw(st.sampled_from([3, 6, 30])),
+        lengths=data.draw(st.booleans()),
+    )
+
+
+@pytest.mark.parametrize("insert", INSERTS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@examples(15)
+@given(st.data())
+def test_pages_keep_their_versions(scheme: str, insert: Any, data: st.DataObject) -> None:
+    parameters = with_insert(SCHEMES[scheme], insert)
+    assert_goes_on(parameters, crawl_of(parameters, data), data, updates=True)
+
+
+@pytest.mark.parametrize("updates", [True, False])
+@pytest.mark.parametrize("scheme", SCHEMES)
+@examples(15)
+@given(st.data())
+def test_entries_keep_their_ages(scheme: str, updates: bool, data: st.DataObject) -> None:
+    parameters = with_insert(SCHEMES[scheme], data.draw(st.sampled_from(INSERTS)))
+    assert_goes_on(parameters, crawl_of(parameters, data), data, updates=updates, retained=retained_by(data))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@examples(15)
+@given(st.data())
+def test_what_was_forgotten_or_given_back_stays_so(scheme: str, data: st.DataObject) -> None:
+    parameters = with_insert(SCHEMES[scheme], data.draw(st.sampled_from(INSERTS)))
+    retained = retained_by(data) if data.draw(st.booleans(), label="retention") else None
+    assert_goes_on(
+        parameters, crawl_of(parameters, data), data, updates=True, retained=retained, forgets=3, given_back=0.1
+    )
