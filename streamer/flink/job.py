@@ -216,8 +216,9 @@ def build(
         outputs[stage] = step.process(StageFunction(flow, stage, keys), output_type=kind).uid(name).name(name)
         if stage is Stage.RESOLVE:
             outputs[stage].set_parallelism(1)
-    floors = None if flow.retained is None else outputs[Stage.RESOLVE].get_side_output(floors_tag())
-    # Seeds need no heartbeats.
+    # Seeds need no heartbeats, and a later floor says what one said before.
+    has_floors = flow.retained is not None and not seeding
+    floors = outputs[Stage.RESOLVE].get_side_output(floors_tag()) if has_floors else None
     _write(environment, outputs[Stage.JOIN], floors, settings, () if seeding else keys)
 
 

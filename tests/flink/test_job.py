@@ -217,9 +217,9 @@ def test_a_job_that_an_index_seeds_goes_on_as_the_index_would(
     kafka: SimpleNamespace, flink: LocalFlink, tmp_path: Path
 ) -> None:
     """Half of the documents are decided by an index, which loses some of them; a copy of it says what comes next."""
-    with of_both_schemes(kafka, flink, "seeded") as worlds:
+    with of_both_schemes(kafka, flink, "seeded", f"index.entries_max={DOCUMENTS // 3}") as worlds:
         each(worlds, lambda world: seed_from_half(world, tmp_path / world.scheme))
-        each(worlds, lambda world: world.submit(since=world.stop(), seeded=True))
+        each(worlds, lambda world: world.submit(*EPOCHS, since=world.stop(), seeded=True))
         # What the index has decided comes once more: nobody hears of it.
         each(worlds, lambda world: world.feed([*world.part(0, 2)[-4:], *world.part(1, 2)]))
         for world in worlds:
@@ -243,7 +243,7 @@ def seed_from_half(world: World, folder: Path) -> None:
         assert len(forgotten) > DOCUMENTS / 20
         written = seed(world.settings, index, lambda _: None)
     shutil.copytree(here, folder / "copy")
-    world.submit("--seed")
+    world.submit(*EPOCHS, "--seed")
     while not taken_in(world.settings, written):
         world.require_alive()
         time.sleep(ASKED_AGAIN_SECONDS)
@@ -252,7 +252,7 @@ def seed_from_half(world: World, folder: Path) -> None:
 def require_refused_by_name(world: World, savepoint: str) -> None:
     """The state is of one distance, and a job with another one stops at the first sign of life."""
     world.chosen.append("index.distance_max=2")
-    job = world.flink.hand_in(*world.options, parallelism=2, since=savepoint)
+    job = world.flink.hand_in(*world.options, *EPOCHS, parallelism=2, since=savepoint)
     why = world.flink.wait(lambda: world.flink.failures(job), "a refusal", TIMEOUT_SECONDS)
     world.flink.cancel(job)
     assert "distance_max: stored 4, asked 2. Go on with the stored ones" in why
