@@ -7,8 +7,8 @@ near-duplicates flow in all the time. After each step all that was written until
 verdicts are those of one index that reads the log in order. The index that goes on at the end learns frames from what it
 restores, so it may keep one in a thousand copies that the other drops. In the end `streamer verify` reads everything.
 
-Pages come again, and entries leave by number. The first day begins with an index that seeds the job. The second one begins on
-Flink, with documents to forget and to give back, and half as many documents.
+Pages come again. The first day begins with an index that seeds the job, with the default settings. The second one begins on
+Flink, with retention, documents to forget and to give back, and half as many documents.
 """
 
 import argparse
@@ -51,9 +51,6 @@ SEEDED_SHARES = 5
 
 SHARES = 40
 """A step ends after one of so many shares of the documents has followed it."""
-
-KEPT_SHARE = 0.5
-"""Entries that are kept, as a share of `--documents`, so that some leave while documents flow in."""
 
 REPEATED_SHARES = 4
 """On the way back copies come from the last one of so many shares of all documents: their entries have not left."""
@@ -313,7 +310,7 @@ class Day:
 
 
 class SecondDay(Day):
-    """A service that begins on Flink, and forgets and gives back."""
+    """A service that begins on Flink, with retention, and forgets and gives back."""
 
     def _plan(self) -> Sequence[tuple[str, Callable[[], None]]]:
         return (
@@ -405,9 +402,8 @@ def run(directory: Path, documents: int) -> list[Step]:
         log.info("starting Flink: a JobManager and two TaskManagers ...")
         flink = stack.enter_context(LocalFlink(directory / "flink", settings=QUICK | CLUSTER))
         log.info("Flink's page: %s; logs in %s", flink.address, directory)
-        first = (f"index.entries_max={int(documents * KEPT_SHARE)}",)
         second = (*SECOND, f"index.entries_max={documents // 10}")
-        steps = _run_day(Day, directory / "service", kafka, flink, documents, first)
+        steps = _run_day(Day, directory / "service", kafka, flink, documents)
         return steps + _run_day(SecondDay, directory / "second", kafka, flink, documents // 2, second)
 
 
@@ -417,7 +413,7 @@ def _run_day(
     kafka: LocalKafka,
     flink: LocalFlink,
     documents: int,
-    overrides: Sequence[str],
+    overrides: Sequence[str] = (),
 ) -> list[Step]:
     with ExitStack() as stack:
         service = stack.enter_context(split_service(directory, kafka.bootstrap_servers, overrides))
