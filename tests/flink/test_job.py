@@ -240,7 +240,7 @@ def seed_from_half(world: World, folder: Path) -> None:
     decide_here(world.parameters, here, world.part(0, 2), **world.deciding)
     with Index.open(here, world.parameters, map_bytes_max=2**36, **world.deciding) as index:
         forgotten = index.forget([f"made-up-{number}" for number in range(0, DOCUMENTS // 2, 7)])
-        assert len(forgotten) > DOCUMENTS / 20
+        assert len(forgotten) > DOCUMENTS / 30
         written = seed(world.settings, index, lambda _: None)
     shutil.copytree(here, folder / "copy")
     world.submit(*EPOCHS, "--seed")
