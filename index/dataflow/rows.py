@@ -62,7 +62,7 @@ HISTORY = np.dtype(
     [
         *((f"named_{part}", kind) for part, kind in KEY_FIELDS),
         ("host", "<u4"),
-        *((name, "u1") for name in ("verdict", "returns", "strangers")),
+        *((name, "u1") for name in ("returns", "strangers")),
         *((name, "?") for name in ("entered", "gone", "given_back")),
     ]
 )

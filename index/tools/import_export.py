@@ -8,7 +8,7 @@ gaps.
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -240,20 +240,22 @@ def _ages(session: ReadSession) -> dict[Source, RecordedAge]:
     keys, before = [key for key, _ in walked], [0, *accumulate(rows for _, rows in walked)]
     streams = {number: stream for number, (stream, _) in scan.numbered_streams(transaction).items()}
     ages = {}
-    for key, value in transaction.walk(Table.TIMES):
-        stream, partition = layout.SOURCE_KEY.unpack(key)
+    for source_key, value in transaction.walk(Table.TIMES):
+        stream, partition = layout.SOURCE_KEY.unpack(source_key)
         times = layout.unpack_times(bytes(value))
         reached = [
             log.key_of(number, rows) for *source, number, rows in horizons.tolist() if source == [stream, partition]
         ]
-        notes = [
-            (layout.AGE_KEY.unpack(at)[2], before[bisect_left(keys, bytes(end))])
-            for at, end in transaction.walk(Table.AGES, bytes(key))
-            if bytes(at).startswith(bytes(key))
-        ]
+        notes = [(time_ms, before[bisect_left(keys, end)]) for time_ms, end in _age_notes(transaction, source_key)]
         expired = max((before[bisect_left(keys, each)] for each in reached), default=0)
         ages[Source(streams[stream], partition)] = RecordedAge(times.watermark_ms, times.latest_ms, expired, notes)
     return ages
+
+
+def _age_notes(transaction: Transaction, source_key: bytes) -> Iterator[tuple[int, bytes]]:
+    """A source's notes: time, and log key below which its documents have expired then."""
+    notes = takewhile(lambda note: note[0].startswith(source_key), transaction.walk(Table.AGES, source_key))
+    return ((layout.AGE_KEY.unpack(key)[2], bytes(end)) for key, end in notes)
 
 
 def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:

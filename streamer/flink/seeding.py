@@ -248,7 +248,6 @@ def _histories(run: Sequence[_Row], keys: _Keys, given_back: frozenset[int], par
         history[place] = (
             *named,
             version.host,
-            record.verdict,
             version.returns,
             version.strangers,
             record.number is not None,

@@ -135,12 +135,13 @@ def as_recorded(known: Known, recorded: Rows) -> Concluded:
     outcomes, documents, first = found.outcomes, found.documents, known.first
     rows = known.documents[first:]
     history = recorded["history"][np.searchsorted(keys_of(recorded), keys_of(rows))]
-    outcomes.verdicts[:] = history["verdict"]
     outcomes.entering[:] = are_entries(history)
     outcomes.returns[:], outcomes.strangers[:] = history["returns"], history["strangers"]
     named, are_known = known.numbers_of(history, "named_")
     outcomes.named[:] = np.where(are_known, _places_of(known, named), np.arange(len(rows)))
-    documents.delivered[: len(rows)] = outcomes.named == np.arange(len(rows))
+    is_own = outcomes.named == np.arange(len(rows))
+    outcomes.verdicts[~is_own] = Verdict.DUPLICATE
+    documents.delivered[: len(rows)] = is_own
     documents.lost[: len(rows)] = history["gone"]
     return found._replace(is_decided=False)
 

@@ -30,7 +30,7 @@ def batch() -> FingerprintBatch:
 
 def history() -> np.ndarray:
     rows = np.zeros(3, HISTORY)
-    rows["named_high"], rows["host"], rows["verdict"], rows["gone"] = [2**63, 5, UNNAMED], 7, 5, [True, False, True]
+    rows["named_high"], rows["host"], rows["returns"], rows["gone"] = [2**63, 5, UNNAMED], 7, 5, [True, False, True]
     return rows
 
 
