@@ -95,12 +95,12 @@ def unpack_seeds(content: bytes, where: str) -> tuple[Heading, FingerprintBatch 
     columns = unpacker.column(np.uint64, count, words), unpacker.column(np.uint8, count, look_bytes)
     letters = unpacker.column(np.uint32, count)
     history = unpacker.column(np.uint8, records * HISTORY.itemsize).view(HISTORY)
-    of_streams: dict[str, int] | None = None
+    stream_ends: dict[str, int] | None = None
     ages: Sequence[SourceAge] = ()
     until_ms = -1
     if ends:
         offsets = unpacker.column(np.uint64, ends - 1).tolist()
-        of_streams = dict(zip(map(str, unpacker.texts(ends - 1)), offsets, strict=True))
+        stream_ends = dict(zip(map(str, unpacker.texts(ends - 1)), offsets, strict=True))
         until_ms = int(unpacker.column(np.int64, 1)[0])
         ages = [_age(unpacker, str(stream)) for stream in unpacker.texts(unpacker.number())]
     unpacker.finish()
@@ -109,7 +109,7 @@ def unpack_seeds(content: bytes, where: str) -> tuple[Heading, FingerprintBatch 
     if batch is not None and records not in (0, len(batch.entries)):
         raise unpacker.unreadable("its history has other rows than its documents")
     histories = history if records else None
-    seeds = Seeds(members, roots, *columns, letters, histories, number, of_streams, ages, until_ms, sample)
+    seeds = Seeds(members, roots, *columns, letters, histories, number, stream_ends, ages, until_ms, sample)
     return unpacker.heading, batch, seeds
 
 

@@ -141,11 +141,11 @@ def seeds_of(taken: Snapshot, partitions: int, flow: Dataflow, until_ms: Mapping
     ends: dict[int, dict[str, int]] = {partition: {} for partition in range(partitions)}
     for source, applied in taken.applied().items():
         ends.setdefault(source.partition, {})[source.stream] = applied.offset
-    for partition, of_streams in ends.items():
+    for partition, stream_ends in ends.items():
         heading = Heading(stamp, "", "", partition, 0, 0)
         aged = ages.of_partition(partition) if is_aged else ()
         known_until_ms, number = until_ms.get(partition, -1), taken.next_number()
-        content = pack_ends(heading, of_streams, aged, until_ms=known_until_ms, number=number)
+        content = pack_ends(heading, stream_ends, aged, until_ms=known_until_ms, number=number)
         yield Seed(partition % partitions, batches + 1, content, 0)
 
 

@@ -117,16 +117,21 @@ def assert_same(
     assert answers_by_position(told, logs) == expected
 
 
-def assert_crawl_same(parameters: Parameters, data: st.DataObject, *, scoped: bool = False, **sizes: Any) -> None:
-    """`assert_same` of a drawn crawl, whatever the sizes of chunks."""
-    rows = crawled(
+def drawn_crawl(parameters: Parameters, data: st.DataObject, count_max: int) -> list[Row]:
+    """A crawl of any kind."""
+    return crawled(
         np.random.default_rng(data.draw(st.integers(0, 2**32))),
-        data.draw(st.integers(1, 150)),
+        data.draw(st.integers(1, count_max)),
         parameters,
         digests=data.draw(st.booleans()),
         times=data.draw(st.sampled_from([3, 6, 30])),
         lengths=data.draw(st.booleans()),
     )
+
+
+def assert_crawl_same(parameters: Parameters, data: st.DataObject, *, scoped: bool = False, **sizes: Any) -> None:
+    """`assert_same` of a drawn crawl, whatever the sizes of chunks."""
+    rows = drawn_crawl(parameters, data, 150)
     if scoped:
         rows = [row._replace(id=row.id.replace(" ", f" in {row.offset % 3}/", 1)) for row in rows]
     with pytest.MonkeyPatch.context() as patch:

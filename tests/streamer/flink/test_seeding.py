@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index import Longer, Parameters
+from index import Longer, Parameters, Source, Verdict
 from index.dataflow import Dataflow, Retained
 from index.matching.root import RootRule
 from index.tools import snapshot
-from streamer.flink.seeding import seeds_of
-from tests.support.crawls import SCHEMES, crawled
-from tests.support.dataflow import Batch, Cluster, answers_by_position, in_order
+from streamer.flink.seeding import Seed, seeds_of
+from tests.support.brute_force_index import RETURNED
+from tests.support.crawls import SCHEMES
+from tests.support.dataflow import STREAM, Batch, Cluster, Snapshot, answers_by_position, in_order
 from tests.support.entries import Row, entries_of
 from tests.support.examples import examples
-from tests.support.flow_agreement import EVERYTHING, new_index
+from tests.support.flow_agreement import EVERYTHING, drawn_crawl, new_index
 from tests.support.flow_logs import (
     BANDING,
     INSERTS,
@@ -46,6 +47,24 @@ def later_from(logs: dict[int, list[Batch]], rest: list[Batch]) -> dict[int, lis
         ]
         for partition, log in logs.items()
     }
+
+
+def taken_in(
+    flow: Dataflow, seeds: list[Seed], partitions: list[int], generator: np.random.Generator, tasks: int
+) -> Snapshot:
+    """What a job keeps that has read all seeds."""
+    logs: dict[int, list[Batch]] = {partition: [] for partition in partitions}
+    nothing = entries_of([Row(0, 0)], flow.parameters.bits).take(np.arange(0))
+    for seed in seeds:
+        logs[seed.partition].append(Batch(seed.time_ms, seed.partition, 0, 0, nothing, seed.content))
+    seeding = Cluster(flow, logs, generator, tasks)
+    # Stopped as soon as all was read: what is under way goes on later.
+    while any(seeding.snapshot.read[partition] < len(log) for partition, log in logs.items()):
+        seeding.run(1)
+    assert not seeding.decided
+    state = seeding.taken()
+    state.read.clear()
+    return state
 
 
 def assert_goes_on(
@@ -85,17 +104,8 @@ def assert_goes_on(
         index.forget([id_ for id_ in known if generator.random() < 0.1], lambda _: None)
         seeds = snapshot(index, lambda taken: list(seeds_of(taken, PARTITIONS, flow, until_ms)))
         expected = parse_headers(index, ordered[cut:])
-    seed_logs: dict[int, list[Batch]] = {partition: [] for partition in logs}
-    nothing = entries_of([Row(0, 0)], parameters.bits).take(np.arange(0))
-    for seed in seeds:
-        seed_logs[seed.partition].append(Batch(seed.time_ms, seed.partition, 0, 0, nothing, seed.content))
-    seeding = Cluster(flow, seed_logs, generator, data.draw(st.integers(1, 3), label="parallelism"))
-    # Stopped as soon as all was read: what is under way goes on later.
-    while any(seeding.snapshot.read[partition] < len(log) for partition, log in seed_logs.items()):
-        seeding.run(1)
-    assert not seeding.decided
-    state = seeding.taken()
-    state.read.clear()
+    tasks = data.draw(st.integers(1, 3), label="parallelism")
+    state = taken_in(flow, seeds, list(logs), generator, tasks)
     cluster = Cluster(flow, logs, generator, data.draw(st.integers(1, 3), label="new parallelism"), state)
     cluster.run()
     assert answers_by_position(cluster.decided, logs) == expected
@@ -138,24 +148,13 @@ def test_pages_of_hosts_keep_their_frames_and_hosts_their_samples(data: st.DataO
         assert_goes_on(parameters, rows, data)
 
 
-def crawl_of(parameters: Parameters, data: st.DataObject) -> list[Row]:
-    return crawled(
-        np.random.default_rng(data.draw(st.integers(0, 2**32))),
-        data.draw(st.integers(1, 120)),
-        parameters,
-        digests=data.draw(st.booleans()),
-        times=data.draw(st.sampled_from([3, 6, 30])),
-        lengths=data.draw(st.booleans()),
-    )
-
-
 @pytest.mark.parametrize("insert", INSERTS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 @examples(15)
 @given(st.data())
 def test_pages_keep_their_versions(scheme: str, insert: Any, data: st.DataObject) -> None:
     parameters = with_insert(SCHEMES[scheme], insert)
-    assert_goes_on(parameters, crawl_of(parameters, data), data, updates=True)
+    assert_goes_on(parameters, drawn_crawl(parameters, data, 120), data, updates=True)
 
 
 @pytest.mark.parametrize("updates", [True, False])
@@ -164,7 +163,7 @@ def test_pages_keep_their_versions(scheme: str, insert: Any, data: st.DataObject
 @given(st.data())
 def test_entries_keep_their_ages(scheme: str, updates: bool, data: st.DataObject) -> None:
     parameters = with_insert(SCHEMES[scheme], data.draw(st.sampled_from(INSERTS)))
-    assert_goes_on(parameters, crawl_of(parameters, data), data, updates=updates, retained=retained_by(data))
+    assert_goes_on(parameters, drawn_crawl(parameters, data, 120), data, updates=updates, retained=retained_by(data))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -174,5 +173,20 @@ def test_what_was_forgotten_or_given_back_stays_so(scheme: str, data: st.DataObj
     parameters = with_insert(SCHEMES[scheme], data.draw(st.sampled_from(INSERTS)))
     retained = retained_by(data) if data.draw(st.booleans(), label="retention") else None
     assert_goes_on(
-        parameters, crawl_of(parameters, data), data, updates=True, retained=retained, forgets=3, given_back=0.1
+        parameters, drawn_crawl(parameters, data, 120), data, updates=True, retained=retained, forgets=3, given_back=0.1
     )
+
+
+def test_a_page_that_returns_to_earlier_texts_too_often_has_its_count_from_the_index() -> None:
+    rows = [Row(turn, (2**64 - 1) * (turn % 2), Source(STREAM, 0), id="a") for turn in range(7)]
+    batches = [Batch(EPOCH_MS + row.offset, 0, row.offset, row.offset + 1, entries_of([row])) for row in rows]
+    flow, generator = Dataflow(Parameters(64, 3), shards=2, slot_ms=1, updates=True), np.random.default_rng(1)
+    with new_index(flow.parameters, updates=True) as index:
+        parse_headers(index, batches[:6])
+        seeds = snapshot(index, lambda taken: list(seeds_of(taken, 1, flow, {})))
+        expected = parse_headers(index, batches[6:])
+    cluster = Cluster(flow, {0: batches}, generator, since=taken_in(flow, seeds, [0], generator, tasks=1))
+    cluster.run()
+    found = answers_by_position(cluster.decided, {0: batches})
+    assert found == expected
+    assert (found[0, 6].verdict, found[0, 6].reason) == (Verdict.DUPLICATE, RETURNED)
